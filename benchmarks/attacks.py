@@ -24,7 +24,8 @@ from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 
 TOPIC = "Attacked"
 CHUNK = 256 * 1024

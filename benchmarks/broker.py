@@ -20,7 +20,8 @@ from benchmarks.load import Rate, drive, first_reply, seconds_of_all, send_frame
 from codec.codes import LanguageCode, PullSysFlag, RequestCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageRequestHeader
-from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame, encode_frame
 
 SECONDS = 3.0
 COLD_QUEUES = 1024

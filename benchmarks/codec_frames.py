@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from codec.codes import LanguageCode, RequestCode, SerializeType
 from codec.remoting.binary_header import BINARY_HEADER
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame, encode_frame_head
+from codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
 
 ROUNDS = 7
 ROUND_SECONDS = 0.05

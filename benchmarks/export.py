@@ -17,8 +17,7 @@ from benchmarks.harness import Measured, best_of, have_memory
 from codec.store.record_encoder import encode_record
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import shape_of
+from rmqcli.store.repair.rebuild import build, shape_of
 from rmqcli.store.workers import Workers
 
 LOG_BYTES = 256 * 1024 * 1024

@@ -14,7 +14,8 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.properties import encode_properties
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 
 BODY = b"x" * 1024
 

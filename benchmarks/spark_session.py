@@ -25,7 +25,7 @@ from rmqcli.export import RowFilter, export_store_on_spark, spark_source
 from rmqcli.export.from_store.parts import Part, parts_of
 from rmqcli.export.packing import TASK_BYTES
 from rmqcli.export.spark.session import spark_session
-from rmqcli.export.spark_source.columns import spark_schema
+from rmqcli.export.spark_source.rows import spark_schema
 from rmqcli.store.read.commit_log import next_record
 from rmqcli.store.read.files import NamedFile, mapped
 

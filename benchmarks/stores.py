@@ -18,9 +18,8 @@ from benchmarks.scan import one_core
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
-from rmqcli.store.repair.rebuild import build
+from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.repair.salvage import salvage
-from rmqcli.store.repair.shape import Shape
 from rmqcli.store.stats.overview import overview
 from rmqcli.store.verify.store import verify_store
 

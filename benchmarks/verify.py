@@ -20,8 +20,7 @@ from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
 from codec.store.record_encoder import encode_filler
 from rmqcli.store import CommitLogFiles, verify_commit_log
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import Shape
+from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
 

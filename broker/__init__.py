@@ -33,6 +33,6 @@ if TYPE_CHECKING:
         MemoryCluster as MemoryCluster,
         embedded_in_memory as embedded_in_memory,
     )
-    from broker.testing.memory_network import LOST as LOST, OnRequest as OnRequest
+    from broker.testing.in_memory import LOST as LOST, OnRequest as OnRequest
 else:
     __all__, __getattr__ = lazy_names(__name__)

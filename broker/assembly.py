@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from broker.clock import NowMs
 from broker.config import BrokerConfig
 from broker.config.inner_account import own_signer
 from broker.context import BrokerContext
@@ -19,16 +18,15 @@ from broker.handlers.pull import answer_hold
 from broker.net.network import TCP, Network
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.net.turns import Jobs, Turns
-from broker.services.announcer import Announcer
 from broker.services.holds import Hold, Holds
-from broker.services.registration import Registration
+from broker.services.registration import Announcer, Registration
 from broker.services.routes import TopicRoutes
-from broker.services.statistics import Statistics
-from broker.services.store_rates import StoreRates
+from broker.services.statistics import Statistics, StoreRates
 from broker.services.table_files import TableFiles
 from broker.store import MessageStore
 from broker.store.readiness import InThread
 from broker.supervisor import Supervisor
+from broker.system import NowMs
 from broker.tables import (
     ConsumerTable,
     DelayOffsets,

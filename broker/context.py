@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from broker.clock import NowMs, Timer
 from broker.config import BrokerConfig
 from broker.net.fast_failure import FastFailure, limits_of
 from broker.net.turns import Jobs, Turns
 from broker.services.new_offsets import NewOffsets
 from broker.store.config import StoreConfig
+from broker.system import NowMs, Timer
 from broker.tables import (
     ConsumerTable,
     DelayOffsets,
@@ -30,7 +30,7 @@ from broker.tables import (
 )
 from codec.bodies.config import DataVersion, TopicConfig
 from codec.properties import PropertyName, encode_properties
-from codec.remoting.send_frames import SendReplyFrames
+from codec.remoting.reply_head import SendReplyFrames
 from codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
     from broker.ha.master import Master
     from broker.ha.slave import Slave
     from broker.net.session import Session
-    from broker.services.announcer import Announcer
     from broker.services.holds import Holds
+    from broker.services.registration import Announcer
     from broker.services.routes import TopicRoutes
-    from broker.services.statistics import Statistics
-    from broker.services.store_rates import StoreRates
+    from broker.services.statistics import Statistics, StoreRates
     from broker.services.table_files import TableFiles
     from broker.store import MessageStore
 

@@ -21,7 +21,6 @@ from typing import Final
 
 import trio
 
-from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, config_from_properties
 from broker.config.checks import check_values
 from broker.disk import REAL, Disk
@@ -38,8 +37,9 @@ from broker.store.config import StoreConfig
 from broker.store.readiness import InThread
 from broker.store.segment_list import adopted_size
 from broker.supervisor import Supervisor, open_services
+from broker.system import NowMs, system_now_ms
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.addresses import MAX_PORT, join_address, split_address
+from codec.ids import MAX_PORT, join_address, split_address
 from codec.remoting.signature import Signer
 from codec.selector import BloomFilter, Dialect
 

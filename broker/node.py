@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from broker.assembly import assemble
 from broker.auth.control import AccessControl
 from broker.auth.files import default_file
-from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig
 from broker.config.checks import check_values
 from broker.config.tls import check_ha_tls
@@ -45,14 +44,15 @@ from broker.net.server import Server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
-from broker.services.messages import topics_at
+from broker.services.put import topics_at
 from broker.services.registration import Registration
 from broker.services.transactions import check_transactions, record_all_ends
 from broker.store import MessageStore, open_store
 from broker.store.config import StoreConfig
 from broker.store.readiness import InThread
 from broker.supervisor import Services, Supervisor, open_services
-from codec.addresses import join_address
+from broker.system import NowMs, system_now_ms
+from codec.ids import join_address
 from codec.names import reply_topic
 from codec.selector import parse_sql92
 

@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 import trio
 
 from broker.auth.files import NOTHING, Loaded, loaded, read_by_others, read_files
-from broker.clock import NowMs
 from broker.disk import Disk
 from broker.errors import ConfigError, NotReady, Refusal
 from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.store.readiness import InThread
+from broker.system import NowMs
 from broker.tables import ClientChannel
 from codec.acl.account_file import Account, AccountFile, Permission, parse_file
 from codec.acl.addresses import read_address

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 
 from broker.config.broker import BrokerConfig
 from broker.config.checks import check_values
-from broker.config.fixed import FIXED
-from broker.config.servers import NamesrvConfig
+from broker.config.servers import FIXED, NamesrvConfig
 from broker.disk import REAL, Disk, save_table
 from broker.errors import ConfigError, Refusal
-from codec.bodies.properties import format_properties, load_properties_file, store_properties
+from codec.bodies.config import format_properties, load_properties_file, store_properties
 from codec.codes import ResponseCode
 from codec.errors import BodyError
 

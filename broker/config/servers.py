@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
-from codec.addresses import DEFAULT_NAMESRV_PORT
+from codec.ids import DEFAULT_NAMESRV_PORT
+from codec.names import MAX_TOPIC_LENGTH
 
 _CAPITALS = {
     "broker_ip1": "brokerIP1",
@@ -58,3 +62,42 @@ class NamesrvConfig(ServerConfig, frozen=True, kw_only=True):
     # ours: milliseconds
     scan_not_active_broker_interval: int = 10000
     broker_expired_time: int = 120000
+
+
+FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
+    # what this broker does not have
+    "coldDataFlowControlEnable": "false",
+    "coldDataScanEnable": "false",
+    "defaultMessageRequestMode": "PULL",
+    "enableCompaction": "false",
+    "enableControllerMode": "false",
+    "enableRemoteEscape": "false",
+    "enableRetryTopicV2": "false",
+    "enableSlaveActingMaster": "false",
+    "enabledAppendPropCRC": "false",
+    "isInBrokerContainer": "false",
+    "metricsExporterType": "DISABLE",
+    "recallMessageEnable": "false",
+    "rocksdbCQDoubleWriteEnable": "false",
+    "storeType": "default",
+    "timerWheelEnable": "false",
+    "useStaticSubscription": "false",
+    # what it always does
+    "enableCreateSysGroup": "true",
+    "litePullMessageEnable": "true",
+    "maxTopicLength": str(MAX_TOPIC_LENGTH),
+    "rejectPullConsumerEnable": "false",
+    "serverLoadBalancerEnable": "true",
+    "validateSystemTopicWhenUpdateTopic": "true",
+}
+FIXED_OF_NAME_SERVERS: Final[Mapping[str, str]] = {
+    "deleteTopicWithBrokerRegistration": "false",
+    "enableAllTopicList": "true",
+    "enableControllerInNamesrv": "false",
+    "enableTopicList": "true",
+    "needWaitForService": "false",
+    "notifyMinBrokerIdChanged": "false",
+    "returnOrderTopicConfigToBroker": "true",
+    "supportActingMaster": "false",
+}
+FIXED: Final[Mapping[str, str]] = {**FIXED_OF_BROKERS, **FIXED_OF_NAME_SERVERS}

@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from broker.cores import cores
 from broker.disk.interface import PAGE
+from broker.system import cores
 
 MADV_POPULATE_WRITE = 23
 """Linux 5.14; not among the constants of the module mmap."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from broker.filters.entry import ConsumerFilter
 from codec.names import RETRY_PREFIX
 from codec.properties import PropertyName, decode_properties
-from codec.store.consume_queue_ext import ExtensionEntry
+from codec.store.consume_queue import ExtensionEntry
 from codec.store.record import scan_record
 
 if TYPE_CHECKING:

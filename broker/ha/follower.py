@@ -13,8 +13,7 @@ from typing import Final
 
 from broker.config.inner_account import own_signer
 from broker.context import BrokerContext
-from broker.ha.departures import Departures
-from broker.ha.peer import MasterPeer
+from broker.ha.peer import Departures, MasterPeer
 from broker.ha.slave import Seat, Slave
 from broker.ha.tables import TableCopies
 from broker.net.network import Network

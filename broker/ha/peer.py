@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeVar
 
 from broker.errors import BrokerError
 from broker.net.handling import command_of
 from broker.net.peers import Peers
+from broker.store import MessageStore
+from broker.tables import OffsetTable
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.codes import ResponseCode
@@ -19,7 +23,7 @@ from codec.operations.messages import VIEW_MESSAGE_BY_ID
 from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET, GET_MAX_OFFSET
 from codec.operations.operation import Operation
 from codec.operations.topics import GET_ALL_TOPIC_CONFIG
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 
 TIMEOUT_SECONDS = 3.0
 REFUSED = "org.apache.rocketmq.acl"
@@ -109,3 +113,56 @@ class MasterPeer:
         self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT
     ) -> RemotingCommand:
         return await self._peers.request(self.address, command_of(operation, header, None), TIMEOUT_SECONDS)
+
+
+MOST_AT_ONCE: Final = 100
+"""Topics of one copy; the others wait for the next."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Departures:
+    """Follows deletions while `follows` says that the log of the master is followed."""
+
+    store: MessageStore
+    offsets: OffsetTable
+    follows: Callable[[], bool]
+    _topics: set[str] = field(default_factory=set)
+    _groups: set[str] = field(default_factory=set)
+    """Names that were missing in the last copy."""
+
+    def begin(self) -> int | None:
+        """Return the end of the log before tables are read; None while the log of the master is not followed."""
+        return self.store.commit_log_max_offset if self.follows() else None
+
+    async def follow(self, master: MasterPeer, tables: Tables, end: int | None) -> None:
+        """Delete what `tables` no longer have; `end` is what `begin` returned before they were read.
+
+        BrokerError, CodecError: the master does not answer; OSError. What was deleted until then is.
+        """
+        topics = set(tables.topics.topic_config_table)
+        groups = set(tables.groups.subscription_group_table)
+        if end is None or not (topics and groups and self.follows()):
+            self._topics, self._groups = set(), set()
+            return
+        before = self._topics, self._groups
+        self._topics = self.store.queued_topics() - topics
+        known = {key.partition("@")[2] for key in tables.offsets.offset_table}
+        self._groups = self.offsets.groups() - groups - known
+        for group in sorted(self._groups & before[1]):
+            self.offsets.remove_group(group)
+            _log.info("the offsets of the group %s went with it, as at the master", group)
+        for topic in sorted(self._topics & before[0])[:MOST_AT_ONCE]:
+            if await self._is_empty(master, topic) and self.follows():
+                await self._delete(topic, end)
+
+    async def _is_empty(self, master: MasterPeer, topic: str) -> bool:
+        for queue_id in self.store.queue_ids(topic):
+            if await master.max_offset(topic, queue_id):
+                return False
+        return True
+
+    async def _delete(self, topic: str, end: int) -> None:
+        if await self.store.delete_topic(topic, end):
+            self.offsets.remove_topic(topic)
+            _log.info("the queues of the topic %s went with it, as at the master", topic)

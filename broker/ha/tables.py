@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import trio
 
 from broker.errors import BrokerError
-from broker.ha.departures import Departures
-from broker.ha.peer import MasterPeer, Tables
+from broker.ha.peer import Departures, MasterPeer, Tables
 from broker.services.table_files import TableFiles
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.core.run import QueueRun

@@ -8,7 +8,6 @@ from functools import partial
 from broker.context import BrokerContext
 from broker.handlers import (
     accounts,
-    admin_5x,
     admin_broker,
     admin_groups,
     admin_topics,
@@ -26,7 +25,7 @@ from broker.handlers import (
 )
 from broker.handlers.common import refuse_on_slave
 from broker.handlers.refused import unsupported
-from broker.handlers.send_run import send_run
+from broker.handlers.send import send_run
 from broker.net.dispatch import Handler, RunHandler
 from broker.net.handling import by_code, serve
 from codec.codes import RequestCode
@@ -113,12 +112,12 @@ HANDLERS = by_code(
     serve(brokers_ops.GET_BROKER_RUNTIME_INFO, admin_broker.runtime_info),
     serve(brokers_ops.VIEW_BROKER_STATS_DATA, admin_broker.stats_data),
     serve(brokers_ops.DELETE_EXPIRED_COMMITLOG, admin_broker.delete_expired_files),
-    serve(brokers_ops.GET_BROKER_HA_STATUS, admin_5x.ha_state),
-    serve(brokers_ops.RESET_MASTER_FLUSH_OFFSET, admin_5x.reset_master_flush_offset),
-    serve(brokers_ops.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, admin_5x.limit_cold_data),
-    serve(brokers_ops.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, admin_5x.unlimit_cold_data),
-    serve(brokers_ops.GET_COLD_DATA_FLOW_CTR_INFO, admin_5x.cold_data),
-    serve(brokers_ops.SET_COMMITLOG_READ_MODE, admin_5x.set_read_mode),
+    serve(brokers_ops.GET_BROKER_HA_STATUS, admin_broker.ha_state),
+    serve(brokers_ops.RESET_MASTER_FLUSH_OFFSET, admin_broker.reset_master_flush_offset),
+    serve(brokers_ops.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, admin_broker.limit_cold_data),
+    serve(brokers_ops.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, admin_broker.unlimit_cold_data),
+    serve(brokers_ops.GET_COLD_DATA_FLOW_CTR_INFO, admin_broker.cold_data),
+    serve(brokers_ops.SET_COMMITLOG_READ_MODE, admin_broker.set_read_mode),
     serve(acl_ops.UPDATE_AND_CREATE_ACL_CONFIG, accounts.update_account),
     serve(acl_ops.DELETE_ACL_CONFIG, accounts.remove_account),
     serve(acl_ops.GET_BROKER_CLUSTER_ACL_INFO, accounts.account_files),

@@ -16,14 +16,14 @@ from broker.net.turns import LongWork, Steps, emptying
 from broker.tables import ClientChannel
 from broker.tables.groups import name_problem
 from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
-from codec.bodies.connections import (
+from codec.bodies.heartbeat import QuerySubscriptionResponseBody
+from codec.bodies.running import (
     ClientConnection,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
 )
-from codec.bodies.heartbeat import QuerySubscriptionResponseBody
 from codec.codes import LanguageCode, ResponseCode
 from codec.headers.clients import (
     GetAllProducerInfoRequestHeader,

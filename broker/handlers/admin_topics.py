@@ -15,7 +15,7 @@ from broker.errors import Refusal
 from broker.handlers.common import valid_topic
 from broker.net.handling import Answered, Reply, Request
 from broker.net.turns import LongWork, Steps, emptied_on_error, emptying
-from broker.tables.topic_attributes import altered, parse_changes
+from broker.tables.topics import altered, parse_changes
 from codec.bodies.config import (
     CreateTopicListRequestBody,
     TopicConfig,

@@ -13,7 +13,7 @@ from functools import partial
 from broker.context import BrokerContext
 from broker.errors import BrokerError, Refusal
 from broker.net.handling import Reply, Request
-from broker.services.creations import count_created
+from broker.services.clients import count_created
 from codec.allocation import STRATEGIES
 from codec.bodies.heartbeat import MessageModel
 from codec.bodies.pop import (

@@ -18,14 +18,13 @@ from broker.handlers.common import no_filtering, when_compiled
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Pace, Steps, emptying
-from broker.services.clients import left_group, notify_group, watch_session
-from broker.services.creations import count_created
+from broker.services.clients import count_created, left_group, notify_group, watch_session
 from broker.tables import ClientChannel, TooManyGroups
 from broker.tables.groups import name_problem
 from broker.tables.topics import UNIT_SUB
-from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from codec.bodies.running import GetConsumerListByGroupResponseBody
 from codec.codes import ResponseCode
 from codec.errors import SelectorError
 from codec.headers.clients import (

@@ -10,7 +10,7 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply
 from broker.net.session import Session
-from broker.services.creations import count_created
+from broker.services.clients import count_created
 from broker.services.put import PUT_CODES
 from broker.store.values import PutStatus
 from broker.tables.groups import name_problem

@@ -26,7 +26,7 @@ from codec.headers.pull import (
 )
 from codec.headers.topics import QueryConsumeQueueRequestHeader
 from codec.selector import ALL
-from codec.store.consume_queue_ext import ExtensionEntry, is_address
+from codec.store.consume_queue import ExtensionEntry, is_address
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 NO_MESSAGE = "can not find message, maybe time range not correct"

@@ -12,7 +12,7 @@ from broker.errors import Refusal
 from broker.net.session import Session
 from codec.codes import RequestCode as R
 from codec.codes import ResponseCode
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 
 
 def _because(reason: str, codes: Iterable[R]) -> dict[R, str]:

@@ -9,6 +9,7 @@ them; such replies may overtake others.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
@@ -30,21 +31,25 @@ from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
-from broker.services.creations import count_created
-from broker.services.put import begin_flush, put, put_batch, safely_stored
+from broker.services.clients import count_created
+from broker.services.put import begin_flush, put, put_batch, put_sends, safely_stored
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
-from broker.store.batches import Batch
+from broker.store.batches import LONG_PROPERTIES, Batch
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import UNIT, UNIT_SUB, describe_topic
 from codec.bodies.config import TopicConfig
-from codec.codes import MessageSysFlag, Perm, ResponseCode
+from codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode, SerializeType
+from codec.core.run import QueueRun
+from codec.core.sends import Sends
 from codec.core.text import OWN, UNSOUND, TextReader, joined_text
-from codec.errors import LocalProtocolError
-from codec.headers.send import SendMessageResponseHeader
+from codec.errors import HeaderError, LocalProtocolError
+from codec.headers.base import Header, from_ext
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2, SendMessageResponseHeader
 from codec.ids import joined_offset_msg_ids
 from codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
 from codec.properties import TIMERS, PropertyName, decode_properties, encode_properties
+from codec.remoting.command import RemotingCommand
 
 SendReply = Reply[SendMessageResponseHeader, None]
 
@@ -320,3 +325,71 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
         broker.topics_changed([config])
         broker.store.barrier = broker.topics_known
     return topic
+
+
+HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
+_TYPES: dict[int, type[Header]] = {
+    RequestCode.SEND_MESSAGE: SendMessageRequestHeader,
+    RequestCode.SEND_MESSAGE_V2: SendMessageRequestHeaderV2,
+}
+
+
+def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> int:
+    """Store the plain sends at the beginning of `requests`, and reply to them; return their number."""
+    if not broker.takes_runs:
+        return 0
+    sends = Sends(
+        broker.store.writer.begin_run(),
+        partial(_queue_of, broker),
+        broker.own_properties.text,
+        session.packed_peer,
+        broker.config.max_message_size,
+        LONG_PROPERTIES,
+        broker.waits_for_store,
+    )
+    for request in requests:
+        header = request.header or _header(request)
+        if not isinstance(header, HEADERS) or not sends.take(request, header):
+            break
+    count = len(sends)
+    if not count:
+        return 0
+    put_sends(broker, sends)
+    if broker.waits_for_store:
+        begin_flush(broker)
+        session.spawn(_reply_when_safe, broker, session, sends)
+    else:
+        replies = broker.send_replies
+        session.queue_reply(sends.replies(replies.head, replies.id_prefix))
+    return count
+
+
+async def _reply_when_safe(broker: BrokerContext, session: Session, sends: Sends) -> None:
+    code, replies = await safely_stored(broker, sends.run.end), broker.send_replies
+    if code == ResponseCode.SUCCESS:
+        session.queue_reply(sends.replies(replies.head, replies.id_prefix))
+    else:
+        for kind, opaque, offset, queue_id, queue_offset in sends.results():
+            ids = [broker.offset_msg_id(offset).encode()]
+            pieces = replies.pieces(SerializeType(kind), code, opaque, ids, queue_id, queue_offset)
+            session.queue_reply(b"".join(pieces))
+    session.flush()
+
+
+def _queue_of(broker: BrokerContext, topic: str, queue_id: int) -> QueueRun | None:
+    """Return no messages yet of a queue for plain sends; None if one of them needs a decision."""
+    config = broker.checked_topics.get(topic)
+    if config is None or config is not broker.topics.get(topic) or config.topic_filter_type == MULTI_TAG:
+        return None
+    if topic.startswith(RETRY_PREFIX) or not 0 <= queue_id < config.write_queue_nums:
+        return None
+    return broker.store.writer.run_of(topic, queue_id)
+
+
+def _header(request: RemotingCommand) -> Header | None:
+    """Return the header of a request that was not read into one, such as a signed one; None if it is not a send's."""
+    header_type = _TYPES.get(request.code)
+    try:
+        return None if header_type is None else from_ext(header_type, request.ext_fields)
+    except HeaderError:
+        return None

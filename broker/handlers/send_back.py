@@ -15,8 +15,7 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import DLQ_QUEUES, message_at, retry_group, retry_limit
 from broker.net.handling import Reply, Request
-from broker.services.messages import restored
-from broker.services.put import put
+from broker.services.put import put, restored
 from broker.store.values import PutStatus
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig

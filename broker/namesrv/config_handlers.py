@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from broker.config import config_properties, expand_path, update_config, warn_unknown
-from broker.config.fixed import FIXED_OF_NAME_SERVERS
+from broker.config.servers import FIXED_OF_NAME_SERVERS
 from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.handling import Reply, Request

@@ -15,7 +15,6 @@ from functools import partial
 
 import trio
 
-from broker.clock import NowMs, system_now_ms
 from broker.config import NamesrvConfig, expand_path
 from broker.config.checks import check_values
 from broker.disk import REAL, Disk
@@ -31,7 +30,8 @@ from broker.net.tls.acceptor import TlsAcceptor
 from broker.net.turns import Jobs, Turns
 from broker.store.readiness import InThread
 from broker.supervisor import Supervisor, open_services
-from codec.addresses import join_address
+from broker.system import NowMs, system_now_ms
+from codec.ids import join_address
 from codec.operations import name_server, routes
 
 _log = logging.getLogger("broker.namesrv")

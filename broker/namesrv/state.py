@@ -8,7 +8,6 @@ from pathlib import Path
 
 import trio
 
-from broker.clock import NowMs
 from broker.config import NamesrvConfig, config_properties, expand_path, write_properties
 from broker.disk import REAL, Disk, backup_of, load_table, save_table
 from broker.errors import Refusal
@@ -17,6 +16,7 @@ from broker.net.dispatch import Barrier
 from broker.net.session import Session
 from broker.net.turns import Jobs, Turns
 from broker.store.readiness import InThread
+from broker.system import NowMs
 from codec.bodies.base import encode_body
 from codec.bodies.route import KVConfigSerializeWrapper
 from codec.bodies.tables import decode_table

@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import trio
 
-from broker.cores import cores
+from broker.system import cores
 
 BUSY_ROUNDS = 8
 """Rounds of the loop, each with a read, after which it needs no polling."""

@@ -34,7 +34,8 @@ from codec.errors import CodecError
 from codec.fastjson import JsonDialect, chunks_in_steps
 from codec.headers.base import ext_encoder, from_ext, to_ext
 from codec.operations.operation import PROPERTIES, AnyOperation, Operation
-from codec.remoting.frame import RemotingCommand, encode_short_reply
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_short_reply
 from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON

@@ -13,8 +13,8 @@ from broker.net.server import Server
 from broker.net.session import Session
 from broker.net.tls.transport import broken_reason
 from broker.supervisor import Supervisor
-from codec.addresses import split_address
-from codec.remoting.frame import RemotingCommand
+from codec.ids import split_address
+from codec.remoting.command import RemotingCommand
 from codec.remoting.signature import Signer
 
 CONNECT_SECONDS = 3.0

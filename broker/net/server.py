@@ -20,9 +20,8 @@ from functools import partial
 import trio
 
 from broker.errors import RemoteClosed
-from broker.net.admission import Gate
 from broker.net.busy_poll import BusyPoll
-from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, HandlerTable, RunTable
+from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable, RunTable
 from broker.net.fast_failure import FastFailure
 from broker.net.limits import Newcomers, PartialFrames, ServerLimits
 from broker.net.session import Session

@@ -19,12 +19,12 @@ from broker.errors import RemoteClosed, RemoteTimeout
 from broker.net.limits import SessionLimits
 from broker.net.transport import Buffer, Transport, coalesce
 from broker.net.turns import Turns
-from codec.addresses import join_address
 from codec.codes import ResponseCode
 from codec.errors import CodecError, ProtocolError
-from codec.ids import pack_host
+from codec.ids import join_address, pack_host
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import NO_DIRECT, DirectReaders, RemotingCommand, encode_frame, encode_frame_head
+from codec.remoting.frame import NO_DIRECT, DirectReaders, encode_frame, encode_frame_head
 
 COMMANDS_AT_ONCE = 32
 """Commands that are decoded before the first of them is handled."""

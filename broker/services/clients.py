@@ -4,20 +4,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
 
+from broker.errors import Refusal
 from broker.net.handling import command_of
 from broker.net.turns import FIRST_STEPS, Job
 from broker.tables import Channel
+from codec.codes import ResponseCode
 from codec.headers.clients import NotifyConsumerIdsChangedRequestHeader
 from codec.operations.clients import NOTIFY_CONSUMER_IDS_CHANGED
 
 if TYPE_CHECKING:
     from broker.context import BrokerContext
     from broker.net.session import Session
+
 
 CLIENT_EXPIRY_MS = 120_000
 SCAN_SECONDS = 10
@@ -115,3 +119,17 @@ async def watch_clients(broker: BrokerContext) -> None:
     while True:
         await trio.sleep(SCAN_SECONDS)
         await broker.turns.run(expire_clients(broker))
+
+
+MOST_CREATED = 8192
+
+
+def count_created(broker: BrokerContext, session: Session, undo: Callable[[], object]) -> None:
+    """Count a topic or group that a request has created. Refusal, after `undo`, when there are too many."""
+    count = broker.created.get(session, 0) + 1
+    if count > MOST_CREATED:
+        undo()
+        remark = f"a connection can create {MOST_CREATED} topics and groups by using them"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    watch_session(broker, session)
+    broker.created[session] = count

@@ -15,7 +15,7 @@ from functools import partial
 import trio
 
 from broker.context import BrokerContext
-from broker.services.messages import real_place, restored
+from broker.services.put import real_place, restored
 from broker.store.values import PutStatus, StoreMessage
 from broker.supervisor import Services
 from codec.core.run import QueueRun

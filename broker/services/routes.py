@@ -16,11 +16,11 @@ import trio
 from broker.errors import BrokerError
 from broker.net.handling import command_of
 from broker.net.peers import Peers
-from codec.addresses import split_addresses
 from codec.bodies.route import MAX_QUEUES, subscribe_queues
 from codec.codes import ResponseCode
 from codec.errors import CodecError
 from codec.headers.routes import GetRouteInfoRequestHeader
+from codec.ids import split_addresses
 from codec.message_queue import MessageQueue
 from codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
 

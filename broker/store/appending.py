@@ -11,19 +11,17 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from broker.store.batches import LONG_PROPERTIES, Batch, prepare_batch
+from broker.store.batches import LONG_PROPERTIES, Batch, Hold, prepare_batch
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.holds import Hold
 from broker.store.index import Index
 from broker.store.news import News
+from broker.store.prepare import NO_FILE, Room
 from broker.store.readiness import Readiness
-from broker.store.room import NO_FILE, Room
-from broker.store.statistics import Statistics
-from broker.store.values import AppendResult, BitMapOf, PutStatus, StoreMessage
+from broker.store.values import AppendResult, BitMapOf, PutStatus, Statistics, StoreMessage
 from codec.codes import MessageSysFlag
 from codec.core.hashing import index_seed
 from codec.core.record import RecordScan

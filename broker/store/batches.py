@@ -9,14 +9,35 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import msgspec
+import trio
 
-from broker.errors import IllegalBatch
-from broker.store.holds import Hold
+from broker.errors import IllegalBatch, NotReady
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.batch_item import SMALLEST_ITEM
 from codec.core.batch import Part, count_items
 from codec.core.run import QueueRun, Run
 from codec.properties import MAX_PROPERTIES_LENGTH, TIMERS, decode_properties, sound_text
+
+
+class Hold:
+    """Lasts until `end`. Others that add messages to the queue wait for that."""
+
+    __slots__ = ("_ended",)
+
+    def __init__(self) -> None:
+        self._ended = trio.Event()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def require_end(self) -> None:
+        """Raise NotReady, for a message that others have to be stored before."""
+        raise NotReady(self.ended, in_order=True)
+
+    async def ended(self) -> None:
+        """Return once the hold has ended."""
+        await self._ended.wait()
+
 
 MOST_MESSAGES = 32768
 """More than fit in 4 MiB of records as Java's clients send them."""

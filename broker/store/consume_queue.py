@@ -15,22 +15,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from broker.disk import Disk
+from broker.store.batches import Hold
 from broker.store.consume_queue_ext import QueueExtension, Require
-from broker.store.holds import Hold
-from broker.store.mappings import Mappings
 from broker.store.queue_entries import (
     entries_at,
+    first_entry_at,
     first_record,
     has_entries_behind,
+    last_address,
     trusted_end,
     valid_end,
 )
-from broker.store.queue_search import first_entry_at, last_address
-from broker.store.segment import Place, Reservation, Segment
+from broker.store.segment import Mappings, Place, Reservation, Segment
 from broker.store.segment_list import SegmentList
 from codec.core.derived import encode_entries
-from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
-from codec.store.consume_queue_ext import ExtensionEntry, is_address
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE, ExtensionEntry, is_address
 from codec.store.file_names import RECOVERED_FILES
 
 _pack = ENTRY.struct.pack_into

@@ -19,7 +19,7 @@ from broker.disk import Disk
 from broker.store.segment import Reservation, Segment
 from broker.store.segment_list import SegmentList
 from codec.errors import CorruptionError, LocalProtocolError
-from codec.store.consume_queue_ext import (
+from codec.store.consume_queue import (
     END_OF_FILE,
     ExtensionEntry,
     address_of,

@@ -11,11 +11,11 @@ from pathlib import Path
 from zlib import crc32
 
 from broker.disk import Disk
+from broker.store.batches import Hold
 from broker.store.config import CONSUME_QUEUE_FILE_SIZE
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
-from broker.store.holds import Hold
-from broker.store.mappings import Mappings
+from broker.store.segment import Mappings
 from broker.store.segment_list import ADOPTED, SegmentList
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.file_names import is_queue_id

@@ -35,7 +35,7 @@ from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
 from broker.store.readiness import InThread
 from broker.store.segment import DISK_FULL, Segment
-from broker.store.statistics import Statistics
+from broker.store.values import Statistics
 from broker.supervisor import Services
 
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)

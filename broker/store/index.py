@@ -35,8 +35,8 @@ from codec.store.index_file import (
     index_file_size,
     is_index_file_size,
     item_position,
+    slots_of,
 )
-from codec.store.index_geometry import slots_of
 
 BATCH = 32
 MOST_PENDING = 1 << 20

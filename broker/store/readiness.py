@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import trio
 
 from broker.errors import NotReady
-from broker.store.mappings import Mappings
-from broker.store.segment import Place, Segment
+from broker.store.segment import Mappings, Place, Segment
 from broker.store.segment_list import SegmentList
 
 CHUNK = 256 * 1024

@@ -20,8 +20,7 @@ from broker.store.readiness import Chunk, Readiness
 from broker.store.segment import Segment
 from broker.store.values import GetResult, GetStatus
 from codec.core.delivery import Delivery, Stretches
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.consume_queue_ext import ExtensionEntry, is_address
+from codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 
 WINDOW = 16_000 // ENTRY_SIZE
 LONGEST_WINDOW = 64_000 // ENTRY_SIZE

@@ -27,13 +27,12 @@ from typing import NamedTuple
 
 from broker.disk import Disk
 from broker.errors import StoreDamaged
-from broker.store.checkpoint import OPEN, REBUILDING, Checkpoint
+from broker.store.checkpoint import OPEN, REBUILDING, Checkpoint, DeletedTopics
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.damage import Behind, copy_aside, look_behind, refuse
-from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
 from broker.store.log_walk import LogBroken, stored_at, walk, walk_whole

@@ -19,19 +19,18 @@ from typing import Final, NamedTuple
 from broker.disk import Disk
 from broker.errors import ReplicaRefused
 from broker.store.appending import Appender
-from broker.store.checkpoint import Checkpoint
+from broker.store.checkpoint import Checkpoint, DeletedTopics
 from broker.store.commit_log import CommitLog
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.damage import copy_aside
-from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
 from broker.store.log_walk import walk
+from broker.store.prepare import Room
 from broker.store.readiness import Readiness
 from broker.store.recovery import INDEX_CATCH_UP
-from broker.store.room import Room
-from broker.store.statistics import Statistics
+from broker.store.values import Statistics
 from codec.core.record import RecordScan
 from codec.errors import CorruptionError
 from codec.store.dispatch import has_place, has_queue_entry

@@ -21,19 +21,18 @@ from functools import partial
 import trio
 
 from broker.disk import Disk, Usage
+from broker.store.checkpoint import DeletedTopics
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import Require
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.deleted_topics import DeletedTopics
 from broker.store.index import Index
 from broker.store.readiness import InThread, Readiness
 from broker.store.segment import Segment
-from broker.store.statistics import Statistics
+from broker.store.values import Statistics
 from codec.names import LMQ_PREFIX, SystemTopic
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.consume_queue_ext import is_address
+from codec.store.consume_queue import ENTRY_SIZE, is_address
 
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20

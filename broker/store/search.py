@@ -27,8 +27,7 @@ from broker.store.readiness import Readiness
 from broker.store.segment import Segment
 from broker.store.values import QueryResult
 from codec.errors import CorruptionError
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.consume_queue_ext import ExtensionEntry, is_address
+from codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 from codec.store.delay_levels import DelayLevels
 from codec.store.record import scan_record
 from codec.store.record_layout import MIN_RECORD_SIZE

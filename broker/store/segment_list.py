@@ -17,8 +17,7 @@ from pathlib import Path
 
 from broker.disk import PAGE, Disk
 from broker.errors import StoreDamaged, StoreSizeMismatch
-from broker.store.mappings import Mappings
-from broker.store.segment import Place, Reservation, Segment
+from broker.store.segment import Mappings, Place, Reservation, Segment
 from codec.store.file_names import file_name, is_file_name
 
 ADOPTED = "%s=%d is taken from the files of the store"

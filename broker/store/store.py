@@ -21,14 +21,13 @@ import trio
 from broker.disk import REAL, Disk
 from broker.errors import NotReady
 from broker.store.appending import Appender
-from broker.store.checkpoint import Checkpoint
+from broker.store.batches import Hold
+from broker.store.checkpoint import Checkpoint, DeletedTopics
 from broker.store.commit_log import log_of
 from broker.store.config import StoreConfig
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.flush import FLUSH_FAILED, Flusher, note_failure, sync_files
-from broker.store.holds import Hold
 from broker.store.index import Index
 from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
@@ -38,9 +37,8 @@ from broker.store.recovery_start import Stop
 from broker.store.replica import Replica
 from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search
-from broker.store.statistics import Statistics
 from broker.store.unsupported import batch_topics, refuse_unsupported
-from broker.store.values import ArrivalListener, BitMapOf, QueryResult
+from broker.store.values import ArrivalListener, BitMapOf, QueryResult, Statistics
 from broker.supervisor import Services, Supervisor, open_services
 
 _log = logging.getLogger(__name__)

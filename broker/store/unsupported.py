@@ -18,7 +18,7 @@ from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from codec.bodies.tables import decode_table
 from codec.errors import BodyError
 from codec.fastjson import loads_finite
-from codec.store import batch_queue
+from codec.store import consume_queue
 from codec.store.consume_queue import ENTRY
 
 _REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
@@ -49,8 +49,10 @@ def _attributes(root: Path, disk: Disk) -> dict[str, dict[str, str]]:
 
 
 def _batch_topics(root: Path, disk: Disk, attributes: dict[str, dict[str, str]]) -> set[str]:
-    named = {name for name, one in attributes.items() if one.get(batch_queue.QUEUE_TYPE) == batch_queue.BATCH}
-    return named | {folder.name for folder in disk.list(root / batch_queue.FOLDER)}
+    named = {
+        name for name, one in attributes.items() if one.get(consume_queue.QUEUE_TYPE) == consume_queue.BATCH
+    }
+    return named | {folder.name for folder in disk.list(root / consume_queue.FOLDER)}
 
 
 def _topics(root: Path, disk: Disk) -> Iterator[str]:

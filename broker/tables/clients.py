@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 
 MOST_GROUPS = 4096
 """Consumer groups, and as many producer groups, that one connection can be in."""

@@ -22,10 +22,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from broker.clock import NowMs, system_now_ms
 from broker.disk import PAGE, FileState, MappedFile, Usage
-from broker.disk.folders import DurableFolders
 from broker.disk.lock import locked
+from broker.disk.tables import DurableFolders
+from broker.system import NowMs, system_now_ms
 from broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
 from broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors
 

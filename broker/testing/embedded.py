@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 import trio
 
-from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.disk import REAL, Disk
 from broker.disk.temporary import temporary_folder
@@ -28,6 +27,7 @@ from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.node import open_broker
+from broker.system import NowMs, system_now_ms
 
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,

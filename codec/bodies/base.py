@@ -12,14 +12,250 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, TypeVar
+import math
+import types
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
-from codec.bodies.reading import BAD_JSON, is_plain, read_json, reader_of
 from codec.errors import BodyError
 from codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
+from codec.message_queue import MessageQueue
+
+Reader = Callable[[Any], Any]
+
+BAD_JSON: Final = (msgspec.MsgspecError, RecursionError, ValueError)
+"""The errors of msgspec for JSON that it cannot read as a type."""
+_MAX_INT_TEXT: Final = 40
+_INT32: Final = (-(1 << 31), (1 << 31) - 1)
+
+
+def read_json(data: bytes | bytearray | memoryview | str) -> Any:
+    """Read plain values from standard JSON or fastjson's. Raises BodyError."""
+    try:
+        return msgspec.json.decode(data)
+    except BAD_JSON:
+        return loads_finite(data)
+
+
+def _mismatch(expected: str, value: Any) -> NoReturn:
+    raise BodyError(f"expected {expected}, got {type(value).__name__} {str(value)[:32]!r}")
+
+
+# ---- scalars
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else _mismatch("text", value)
+
+
+def _whole(value: Any) -> int | None:
+    """Read an integer of any size; null and empty text give None."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text in {"", "null"}:
+            return None
+        try:
+            return int(text) if len(text) <= _MAX_INT_TEXT else _mismatch("an integer", text)
+        except ValueError:
+            _mismatch("an integer", text)
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return int(value) if isinstance(value, int | float) else _mismatch("an integer", value)
+
+
+def _integer(low: int, high: int) -> Reader:
+    def read(value: Any) -> int | None:
+        number = _whole(value)
+        if number is None or low <= number <= high:
+            return number
+        return _mismatch(f"an integer from {low} to {high}", value)
+
+    return read
+
+
+def _real(value: Any) -> float | None:
+    if isinstance(value, str):
+        if value.strip() in {"", "null"}:
+            return None
+        try:
+            value = float(value)
+        except ValueError:
+            _mismatch("a number", value)
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        return _mismatch("a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        _mismatch("a number", value)
+    return number if math.isfinite(number) else None
+
+
+_BOOL_TEXTS: Final = {
+    "true": True,
+    "1": True,
+    "y": True,
+    "t": True,
+    "false": False,
+    "0": False,
+    "n": False,
+    "f": False,
+}
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value == 1
+    return _BOOL_TEXTS.get(value.lower()) if isinstance(value, str) else _mismatch("true or false", value)
+
+
+def _member_of(enum: type[StrEnum]) -> Reader:
+    ordinals = list(enum)
+    names = {member.value.upper(): member for member in ordinals}
+
+    def read(value: Any) -> StrEnum | None:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return ordinals[value] if 0 <= value < len(ordinals) else None
+        return names.get(value.upper()) if isinstance(value, str) else None
+
+    return read
+
+
+# A bare int is the queue number of a MessageQueue; members of bodies name their bounds.
+_SCALARS: Final[dict[Any, Reader]] = {str: _text, int: _integer(*_INT32), float: _real, bool: _truth}
+
+
+# ---- collections
+
+
+def _items(item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reader:
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            return _mismatch("an array", value)
+        return make(found for found in map(item, value) if found is not None)
+
+    return read
+
+
+def _queue_key(key: Any) -> MessageQueue:
+    """Read a MessageQueue from the text of a key, or from the object itself in an array of pairs."""
+    queue: MessageQueue | None = reader_of(MessageQueue)(read_json(key) if isinstance(key, str) else key)
+    return _mismatch("a message queue", key) if queue is None else queue
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the entries of an object, or of an array of pairs as the Go client writes it."""
+    if isinstance(value, dict):
+        return value.items()
+    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        return ((key, item) for key, item in value)
+    return _mismatch("an object", value)
+
+
+def _entries(key: Reader, item: Reader) -> Reader:
+    def read(value: Any) -> dict[Any, Any] | None:
+        if value is None:
+            return None
+        found = ((key(name), item(part)) for name, part in _pairs(value))
+        return {name: part for name, part in found if name is not None and part is not None}
+
+    return read
+
+
+# ---- structs
+
+
+class _Member(NamedTuple):
+    wire: str
+    name: str
+    read: Reader
+
+
+def _struct(cls: Any) -> Reader:
+    hints = get_type_hints(cls, include_extras=True)
+    wires = {field.encode_name: field.name for field in msgspec.structs.fields(cls)} | getattr(
+        cls, "ALIASES", {}
+    )
+    members = [_Member(wire, name, reader_of(hints[name])) for wire, name in wires.items()]
+    required = [field for field in msgspec.structs.fields(cls) if field.required]
+
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            return _mismatch(cls.__name__, value)
+        found = {}
+        for wire, name, read_member in members:
+            if wire in value:
+                try:
+                    part = read_member(value[wire])
+                except BodyError as error:
+                    raise BodyError(f"{cls.__name__}.{wire}: {error}") from None
+                if part is not None:
+                    found[name] = part
+        for field in required:
+            if field.name not in found:
+                raise BodyError(f"{cls.__name__}.{field.encode_name} is missing")
+        return cls(**found)
+
+    return read
+
+
+@cache
+def reader_of(hint: Any) -> Reader:
+    """Return the reader of values of the type `hint`; it raises BodyError and return None for null."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        bounds = hint.__metadata__[0]
+        return _integer(bounds.ge, bounds.le)
+    if origin in {Union, types.UnionType}:
+        return reader_of(next(part for part in args if part is not type(None)))
+    if origin is dict:
+        return _entries(_queue_key if args[0] is MessageQueue else reader_of(args[0]), reader_of(args[1]))
+    if origin in {list, tuple}:
+        return _items(reader_of(args[0]), origin)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    return _member_of(hint) if issubclass(hint, StrEnum) else _struct(hint)
+
+
+@cache
+def is_plain(hint: Any) -> bool:
+    """Return True if msgspec reads the type as we do: it has no aliases and no message queues as keys."""
+    if getattr(hint, "ALIASES", {}) or (get_origin(hint) is dict and get_args(hint)[0] is MessageQueue):
+        return False
+    if get_origin(hint) is not Annotated and get_args(hint):
+        return all(map(is_plain, get_args(hint)))
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        hints = get_type_hints(hint, include_extras=True)
+        return all(is_plain(hints[name]) for name in hint.__struct_fields__)
+    return True
+
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

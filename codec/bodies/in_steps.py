@@ -14,8 +14,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
-from codec.bodies.base import decode_body
-from codec.bodies.reading import BAD_JSON, is_plain, read_json, reader_of
+from codec.bodies.base import BAD_JSON, decode_body, is_plain, read_json, reader_of
 from codec.errors import BodyError
 
 PIECE: Final = 16 * 1024

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 
 import msgspec
 
-from codec.bodies.base import decode_plain
+from codec.bodies.base import decode_plain, reader_of
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.reading import reader_of
 from codec.edited import unmarked
 from codec.errors import BodyError
 

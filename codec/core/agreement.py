@@ -17,8 +17,7 @@ from codec.core.record import RecordReader
 from codec.core.text import TextReader
 from codec.errors import CorruptionError
 from codec.layout import Buffer
-from codec.store.consume_queue import ENTRY, FILLER_SIZE
-from codec.store.consume_queue_ext import HIGHEST_ADDRESS
+from codec.store.consume_queue import ENTRY, FILLER_SIZE, HIGHEST_ADDRESS
 from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, item_position, slot_position
 
 Range = tuple[int, int]

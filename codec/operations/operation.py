@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 import msgspec
 
 from codec.bodies.base import decode_body, encode_body
-from codec.bodies.properties import decode_properties_text, encode_properties_text, load_properties_text
+from codec.bodies.config import decode_properties_text, encode_properties_text, load_properties_text
 from codec.codes import RequestCode
 from codec.fastjson_writer import STANDARD, JsonDialect
 from codec.headers.base import from_ext, to_ext

@@ -15,24 +15,53 @@ from 0 to 2**31−1 and start again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from sys import maxsize
+from io import BytesIO
+from sys import getsizeof, maxsize
 from typing import Final
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE
 from codec.core.frames import split_frames
 from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.remoting.command import RemotingCommand
 from codec.remoting.frame import (
     FRAME_HEAD,
     MAX_FRAME,
     NO_DIRECT,
     DirectReaders,
-    RemotingCommand,
     decode_frame,
     decode_parts,
     encode_frame,
 )
-from codec.remoting.long_body import LongBody
-from codec.remoting.send_frames import SendRequest
+from codec.remoting.reply_head import SendRequest
+
+
+class LongBody:
+    """The bytes of one body, of which `missing` have not come; it `received` the others."""
+
+    __slots__ = ("_bytes", "missing", "received")
+
+    def __init__(self, size: int) -> None:
+        self.missing = size
+        self.received = 0
+        self._bytes = BytesIO()  # unlike a bytearray it gives its bytes away without a copy
+
+    @property
+    def held(self) -> int:
+        """The bytes of memory that it occupies."""
+        return getsizeof(self._bytes)
+
+    def add(self, data: bytes, start: int) -> int:
+        """Take what belongs to the body from `start` on; the number of bytes."""
+        with memoryview(data) as view:
+            size = self._bytes.write(view[start : start + self.missing])
+        self.missing -= size
+        self.received += size
+        return size
+
+    def whole(self) -> bytes:
+        """Return the bytes in order."""
+        return self._bytes.getvalue()
+
 
 _MAX_OPAQUE: Final = 2**31 - 1
 _LENGTH_SIZE: Final = 4

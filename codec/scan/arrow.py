@@ -1,4 +1,4 @@
-"""Stored records as Arrow record batches, one row each, in the schema of `codec.scan.schema`. Needs PyArrow.
+"""Stored records as Arrow record batches, one row each, in the schema of `codec.scan.arrow`. Needs PyArrow.
 
 Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 """
@@ -6,6 +6,8 @@ Times that do not fit microseconds are clamped. Bodies are decompressed unless r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +15,133 @@ import pyarrow.compute as pc
 
 from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
-from codec.errors import CorruptionError
+from codec.errors import BodyError, CorruptionError
+from codec.ids import host_text, offset_msg_id
+from codec.inner_batch import NOT_INNER, WRAPPED
 from codec.layout import Buffer
-from codec.properties import PropertyName
-from codec.scan.arrays import Array, ends_of
-from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, pieces, views
-from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
-from codec.scan.hosts import hosts, offset_msg_ids
+from codec.message_batch import BatchItem, decode_batch
+from codec.properties import PropertyName, decode_properties, split_keys
+from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, of_one_width, pieces, views
+from codec.scan.columns import Array, FixedColumns, ends_of, find_bad_crc, fixed_columns, host_widths
 from codec.scan.properties import PropertyColumns, split_properties
-from codec.scan.schema import schema
 from codec.scan.walk import StopReason, scan_positions
+from codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
+
+_ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
+
+
+@cache
+def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
+    """Return the columns of an export; `msg_id` is the UNIQ_KEY, else the offset message id.
+
+    With `encoded`, columns of few texts, and names of properties, are dictionary arrays. With `views`, bodies
+    are views of the scanned buffer.
+    """
+    if views:
+        plain = schema(encoded=encoded)
+        return plain.set(plain.get_field_index("body"), pa.field("body", pa.binary_view()))
+    if encoded:
+        return _encoded(schema())
+    moment = pa.timestamp("us", tz="UTC")
+    return pa.schema(
+        [
+            ("topic", pa.string()),
+            ("broker_name", pa.string()),
+            ("queue_id", pa.int32()),
+            ("queue_offset", pa.int64()),
+            ("commit_log_offset", pa.int64()),
+            ("msg_id", pa.string()),
+            ("offset_msg_id", pa.string()),
+            ("tags", pa.string()),
+            ("keys", pa.list_(pa.string())),
+            ("properties", pa.map_(pa.string(), pa.string())),
+            ("born_timestamp", moment),
+            ("born_host", pa.string()),
+            ("store_timestamp", moment),
+            ("store_host", pa.string()),
+            ("flag", pa.int32()),
+            ("sys_flag", pa.int32()),
+            ("reconsume_times", pa.int32()),
+            ("prepared_transaction_offset", pa.int64()),
+            ("store_size", pa.int32()),
+            ("body_crc", pa.int32()),
+            ("body", pa.binary()),
+        ]
+    )
+
+
+def _encoded(plain: pa.Schema) -> pa.Schema:
+    few = pa.dictionary(pa.int32(), pa.string())
+    for name in _ENCODED:
+        plain = plain.set(plain.get_field_index(name), pa.field(name, few))
+    return plain.set(plain.get_field_index("properties"), pa.field("properties", pa.map_(few, pa.string())))
+
+
+_HEX = np.frombuffer(b"".join(b"%04X" % pair for pair in range(1 << 16)), dtype=np.uint32)
+"""The four hexadecimal digits of every pair of bytes."""
+_LOW = 0xFFFFFFFF
+
+
+def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
+    """Return the `ip:port` texts of `born_host` or `store_host`; equal hosts are formatted once."""
+    packed = _packed_v4(rows, name)
+    if packed is None:
+        widths = host_widths(rows)[name == "store_host"]
+        pairs = zip(rows[name].tolist(), widths.tolist(), strict=True)
+        texts = pa.array([host_text(bytes(host)[:width]) for host, width in pairs], pa.string())
+        return texts.dictionary_encode() if encoded else texts
+    if _is_one(packed):
+        text = host_text(int(packed[0]).to_bytes(8, "big"))
+        return always(text, len(rows)) if encoded else always(text, len(rows)).dictionary_decode()
+    found = pa.array(packed).dictionary_encode()
+    names = pa.array([host_text(host.to_bytes(8, "big")) for host in found.dictionary.to_pylist()])
+    return pa.DictionaryArray.from_arrays(found.indices, names) if encoded else names.take(found.indices)
+
+
+def offset_msg_ids(rows: FixedColumns) -> pa.Array:
+    """Return packed store host and commit-log offset in hexadecimal digits."""
+    packed = _packed_v4(rows, "store_host")
+    if packed is None:
+        return _mixed_offset_msg_ids(rows)
+    offsets = rows["physical_offset"]
+    parts = (packed >> 32, packed & _LOW, offsets >> 32, offsets & _LOW)
+    digits = np.tile(np.concatenate([_digits(part[:1]) for part in parts]), (len(rows), 1))
+    for column, part in enumerate(parts):
+        if not _is_one(part):
+            digits[:, column] = _digits(part)
+    return of_one_width(digits.view("V32").ravel(), pa.string())
+
+
+def _is_one(numbers: Array) -> bool:
+    return len(numbers) > 0 and bool((numbers == numbers[0]).all())
+
+
+def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
+    """Return the hosts as numbers; None when one of them is IPv6."""
+    column = rows[name]
+    if column.dtype.itemsize > 8:
+        bit = STORE_HOST_V6 if name == "store_host" else BORN_HOST_V6
+        if (rows["sys_flag"] & bit).any():
+            return None
+        column = np.ascontiguousarray(column.view(np.dtype("V8,V12"))["f0"])
+    numbers: Array = column.view(">u8").astype(np.uint64).ravel()
+    return numbers
+
+
+def _digits(numbers: Array) -> Array:
+    digits: Array = _HEX[numbers.astype(">u4").view(">u2").reshape(-1, 2)].view(np.uint64).ravel()
+    return digits
+
+
+def _mixed_offset_msg_ids(rows: FixedColumns) -> pa.Array:
+    widths = host_widths(rows)[1].tolist()
+    packed = [bytes(host)[:width] for host, width in zip(rows["store_host"].tolist(), widths, strict=True)]
+    ids = [
+        offset_msg_id(host[:-4], int.from_bytes(host[-4:], "big"), offset)
+        for host, offset in zip(packed, rows["physical_offset"].tolist(), strict=True)
+    ]
+    return pa.array(ids, pa.string())
+
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024
@@ -189,3 +308,56 @@ def _decompressed(bodies: pa.Array, rows: FixedColumns) -> pa.Array:
     for row in compressed:
         plain[row] = decompress_body(plain[row], int(flags[row]))
     return pa.array(plain, bodies.type)
+
+
+_DECODED = ("body", "properties", "tags", "keys", "msg_id")
+
+
+def inner_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of all messages. A record whose body is no batch stays one row."""
+    flags = batch["sys_flag"].to_numpy()
+    items = {
+        int(row): found
+        for row in np.flatnonzero(flags & WRAPPED == WRAPPED)
+        if (found := _items(batch["body"][int(row)].as_py()))
+    }
+    if not items:
+        return batch
+    counts = np.ones(batch.num_rows, dtype=np.int64)
+    counts[list(items)] = [len(found) for found in items.values()]
+    records = np.repeat(np.arange(batch.num_rows), counts)
+    wide = batch.take(pa.array(records))
+    columns = {name: wide[name].to_pylist() for name in _DECODED}
+    offsets, sys_flags, own_flags = (
+        wide[name].to_numpy().copy() for name in ("queue_offset", "sys_flag", "flag")
+    )
+    starts = np.cumsum(counts) - counts
+    for record, found in items.items():
+        for number, item in enumerate(found):
+            row = int(starts[record]) + number
+            offsets[row] += number
+            sys_flags[row] &= NOT_INNER
+            own_flags[row] = item.flag
+            _decode(columns, row, item)
+    columns |= {"queue_offset": offsets, "sys_flag": sys_flags, "flag": own_flags}
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else wide[field.name]
+        for field in batch.schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _items(body: bytes) -> list[BatchItem]:
+    try:
+        return decode_batch(body)
+    except BodyError:
+        return []
+
+
+def _decode(columns: dict[str, Any], row: int, item: BatchItem) -> None:
+    properties = decode_properties(item.properties)
+    columns["body"][row] = item.body
+    columns["properties"][row] = list(properties.items())
+    columns["tags"][row] = properties.get(PropertyName.TAGS)
+    columns["keys"][row] = split_keys(properties.get(PropertyName.KEYS))
+    columns["msg_id"][row] = properties.get(PropertyName.UNIQ_KEY) or columns["msg_id"][row]

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from codec.layout import Buffer
-from codec.scan.arrays import Array, distinct
+from codec.scan.columns import Array, distinct
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
 
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 from codec.core.pairs import NAME_VALUE_SEPARATOR
 from codec.errors import CorruptionError
 from codec.properties import PropertyName
-from codec.scan.arrays import Array, bytes_at
 from codec.scan.arrow_arrays import pieces
-from codec.scan.blocks import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
-from codec.scan.columns import fixed_columns
+from codec.scan.columns import Array, bytes_at, fixed_columns
 from codec.scan.entries import LogViews, by_file, entry_columns
+from codec.scan.walk import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
 from codec.selector.sql92_tree import (
     MIRRORED,
     And,

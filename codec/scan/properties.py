@@ -1,21 +1,196 @@
 """The properties texts of many records, split at once by the rules of `codec.properties`. Needs PyArrow.
 
-Texts of a common shape are left to `codec.scan.property_shapes`. Each of the others gets a \\x02 in front, so
+Texts of a common shape are left to `codec.scan.properties`. Each of the others gets a \x02 in front, so
 that every pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow
 copies the names and values between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.arrays import NAME_END, PAIR_END, Array, ends_of
 from codec.scan.arrow_arrays import of_one_width, pieces
-from codec.scan.property_shapes import AlikePairs, split_alike
+from codec.scan.columns import NAME_END, PAIR_END, Array, bytes_at, ends_of, windows
+
+LEAST_ROWS = 512
+"""The least number of texts of one shape that is worth it."""
+_MOST_LENGTHS = 8
+_SAMPLE = 64
+_BLOCK_BYTES = 1 << 17
+"""Bytes of texts compared together: they stay in the processor's cache."""
+_MOST = 0.75
+"""The least share of a sample of each length, and of all texts, that must have a common shape."""
+_MOST_PLAIN, _LEAST_PLAIN = 0x7F, 3
+"""Signed bytes below _LEAST_PLAIN may be separators, NUL, or not ASCII."""
+
+_pairs = re.compile(rb"([\x03-\x7f]+)\x01([\x03-\x7f]+)(?:\x02|\Z)").finditer
+
+
+class _Shape(NamedTuple):
+    """A text, its names, and the places of its values."""
+
+    text: bytes
+    names: tuple[bytes, ...]
+    values: tuple[tuple[int, int], ...]
+
+    @property
+    def widths(self) -> list[int]:
+        return [end - begin for begin, end in self.values]
+
+
+class ShapedTexts(NamedTuple):
+    """Texts of one shape: their numbers, and their values without gaps, an item for each text."""
+
+    shape: _Shape
+    rows: Array
+    values: Array
+
+    def column(self, name: bytes) -> Array | None:
+        """Return the value of one name in each text as a row of bytes; None if they do not have it."""
+        if name not in self.shape.names:
+            return None
+        number = self.shape.names.index(name)
+        begin, widths = sum(self.shape.widths[:number]), self.shape.widths
+        return self.values.view(np.uint8).reshape(-1, sum(widths))[:, begin : begin + widths[number]]
+
+
+class AlikePairs(NamedTuple):
+    """The pairs of the texts `rows`, in order: `offsets[i]:offsets[i + 1]` are the pairs of text `rows[i]`.
+
+    `codes` are indices into `names`; values lie in `data` without gaps, `widths` bytes each. `columns` holds
+    the values of each name when all texts have one shape.
+    """
+
+    rows: Array
+    offsets: Array
+    names: list[bytes]
+    codes: Array
+    widths: Array
+    data: Array
+    columns: dict[bytes, Array]
+
+
+def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
+    """Split those of the texts data[start:end] that have a common shape."""
+    groups = list(shaped_texts(data, starts, ends - starts))
+    if len(groups) == 1 and len(groups[0].rows) == len(starts):
+        return _of_one_shape(*groups[0])
+    numbers = np.full(len(starts), -1, dtype=np.int64)
+    for number, group in enumerate(groups):
+        numbers[group.rows] = number
+    rows = np.flatnonzero(numbers >= 0)
+    return _joined(groups, rows, numbers[rows])
+
+
+def shaped_texts(data: Array, starts: Array, lengths: Array) -> Iterator[ShapedTexts]:
+    """Yield the texts data[start : start + length] that have a common shape."""
+    common = np.flatnonzero(np.bincount(lengths) >= LEAST_ROWS).tolist()
+    if len(common) > _MOST_LENGTHS:
+        return
+    found: list[tuple[_Shape, Array]] = []
+    for length in common:
+        rows = np.flatnonzero(lengths == length)
+        shape = _shape_of_most(bytes_at(data, starts[rows[:: -(-len(rows) // _SAMPLE)]], length))
+        if shape is not None:
+            found.append((shape, rows))
+    if sum(len(rows) for _, rows in found) >= _MOST * len(starts):
+        for shape, rows in found:
+            yield _group(shape, rows, bytes_at(data, starts[rows], len(shape.text)))
+
+
+def _shape_of_most(texts: Array) -> _Shape | None:
+    shape = _shape_of(texts[len(texts) // 2].tobytes())
+    return shape if shape is not None and _alike(shape, texts).mean() >= _MOST else None
+
+
+def _group(shape: _Shape, rows: Array, texts: Array) -> ShapedTexts:
+    alike = _alike(shape, texts)
+    if not alike.all():
+        rows, texts = rows[alike], texts[alike]
+    return ShapedTexts(shape, rows, _values(shape, texts))
+
+
+def _shape_of(text: bytes) -> _Shape | None:
+    pairs = list(_pairs(text))
+    names = tuple(pair[1] for pair in pairs)
+    is_plain = sum(len(pair[0]) for pair in pairs) == len(text) and len(set(names)) == len(names)
+    return _Shape(text, names, tuple(pair.span(2) for pair in pairs)) if is_plain else None
+
+
+def _alike(shape: _Shape, texts: Array) -> Array:
+    found = np.ones(len(texts), dtype=bool)
+    if not shape.text:
+        return found
+    pattern = np.frombuffer(shape.text, dtype=np.uint8)
+    fixed = np.full(len(pattern), 0xFF, dtype=np.uint8)
+    for begin, end in shape.values:
+        fixed[begin:end] = 0
+    # NumPy is fast at long runs, so the pattern is repeated for each text of a block.
+    rows = min(max(_BLOCK_BYTES // len(pattern), 1), len(texts))
+    patterns, fixes, plain = (np.tile(row, (rows, 1)) for row in (pattern, fixed, fixed & _MOST_PLAIN))
+    for begin in range(0, len(texts), rows):
+        part = texts[begin : begin + rows]
+        other = part ^ patterns[: len(part)]
+        other &= fixes[: len(part)]
+        values = (part | plain[: len(part)]).view(np.int8)
+        if other.max() or values.min() < _LEAST_PLAIN:
+            special = (values < _LEAST_PLAIN).any(axis=1)
+            found[begin : begin + rows] = ~(other.any(axis=1) | special)
+    return found
+
+
+def _values(shape: _Shape, texts: Array) -> Array:
+    if not shape.names:
+        return np.empty(0, dtype=np.uint8)
+    found = np.empty(len(texts), f"V{sum(shape.widths)}")
+    for (begin, end), column in zip(shape.values, _columns(shape, found), strict=True):
+        column[:] = np.ndarray(len(texts), f"V{end - begin}", texts, offset=begin, strides=texts.strides[:1])
+    return found
+
+
+def _columns(shape: _Shape, values: Array) -> Iterator[Array]:
+    place = 0
+    for width in shape.widths:
+        yield np.ndarray(len(values), f"V{width}", values, offset=place, strides=values.strides)
+        place += width
+
+
+def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
+    count = len(shape.names)
+    return AlikePairs(
+        rows,
+        np.arange(0, count * len(rows) + 1, count) if count else np.zeros(len(rows) + 1, dtype=np.int64),
+        list(shape.names),
+        np.tile(np.arange(count, dtype=np.int32), len(rows)),
+        np.tile(np.array(shape.widths, dtype=np.int32), len(rows)),
+        values.view(np.uint8),
+        dict(zip(shape.names, _columns(shape, values), strict=True)),
+    )
+
+
+def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePairs:
+    """Join groups; `numbers` holds the group of each row."""
+    names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
+    counts = np.array([len(group.shape.names) for group in groups], dtype=np.int64)
+    sizes = np.array([sum(group.shape.widths) for group in groups], dtype=np.int64)
+    offsets, places = ends_of(counts[numbers], np.int64), ends_of(sizes[numbers], np.int64)
+    codes, widths = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1], dtype=np.int32)
+    data = np.empty(places[-1], dtype=np.uint8)
+    for number, (shape, _, values) in enumerate(groups):
+        if shape.names:
+            chosen = np.flatnonzero(numbers == number)
+            own = [names.index(name) for name in shape.names]
+            for column, row in ((codes, own), (widths, shape.widths)):
+                items = np.array(row, dtype=np.int32)
+                windows(column, items.nbytes, 4)[offsets[chosen]] = items.view(f"V{items.nbytes}")
+            windows(data, values.itemsize)[places[chosen]] = values
+    return AlikePairs(rows, offsets, names, codes, widths, data, {})
+
 
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int64
 
@@ -166,3 +341,66 @@ def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
     pairs = np.repeat(np.arange(len(counts)), counts) * np.int64(names) + codes
     _, from_behind = np.unique(pairs[::-1], return_index=True)
     return np.sort(len(pairs) - 1 - from_behind)
+
+
+class Rows(Protocol):
+    """Columns of records by name, as `codec.scan.fixed_columns` returns them."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+class Values(NamedTuple):
+    """The non-empty values of one property in text order: record, first byte, byte after the last."""
+
+    rows: Array
+    starts: Array
+    stops: Array
+
+
+class JoinedProperties(NamedTuple):
+    r"""Joined texts: `text_ends[i]` is the byte after text i and its \x02; `marks` are separators."""
+
+    text: bytes
+    data: Array
+    text_ends: Array
+    marks: Array
+    is_pair_end: Array
+    piece_starts: Array
+    opens_piece: Array
+
+    def values(self, name: str) -> Values:
+        encoded = np.frombuffer(name.encode(), dtype=np.uint8)
+        lengths = self.marks - self.piece_starts
+        found = np.flatnonzero(self.opens_piece & ~self.is_pair_end & (lengths == len(encoded)))
+        starts = self.piece_starts[found]
+        if len(found):
+            same = bytes_at(self.data, starts, len(encoded)) == encoded
+            found = found[same.all(axis=1)]
+        starts = self.marks[found] + 1
+        # A value may contain \x01: it ends at the next pair end.
+        pair_ends = self.marks[self.is_pair_end]
+        stops = pair_ends[np.searchsorted(pair_ends, starts)]
+        full = stops > starts
+        starts, stops = starts[full], stops[full]
+        return Values(np.searchsorted(self.text_ends, starts, side="right"), starts, stops)
+
+
+def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
+    """Join the properties texts of these records."""
+    starts, ends = rows["properties_start"], rows["properties_end"]
+    text = b"\x02".join([*cut(data, starts, ends), b""])
+    joined = np.frombuffer(text, dtype=np.uint8)
+    marks = np.flatnonzero((joined == NAME_END) | (joined == PAIR_END))
+    is_pair_end = joined[marks] == PAIR_END
+    before = np.concatenate(([-1], marks[:-1]))
+    opens_piece = np.concatenate(([True], is_pair_end[:-1]))
+    return JoinedProperties(
+        text, joined, np.cumsum(ends - starts + 1), marks, is_pair_end, before + 1, opens_piece
+    )
+
+
+def cut(data: memoryview, starts: Array, ends: Array) -> Iterator[bytes]:
+    """Yield the bytes of ranges of a file."""
+    # Slicing the mapping costs half of slicing a view of it.
+    source: Any = data.obj if len(data) == len(data.obj) else data  # type: ignore[arg-type]
+    return map(source.__getitem__, map(slice, starts.tolist(), ends.tolist()))

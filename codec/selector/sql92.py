@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from codec.errors import SelectorError
 from codec.selector.sql92_compile import compile_tree
-from codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
+from codec.selector.sql92_parser import KEYWORDS_4, KEYWORDS_5
 from codec.selector.sql92_tree import Node, property_names
 
 MAX_LENGTH = 64 * 1024

@@ -29,8 +29,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 if TYPE_CHECKING:
     from rmqcli.cli.endpoints import Endpoint
     from rmqcli.cli.settings import Given
-    from rmqcli.client.wire.credentials import Credentials
-    from rmqcli.client.wire.key_files import Keys
+    from rmqcli.client.wire.credentials import Credentials, Keys
 
 COMMAND_SECONDS = 60.0
 """The time for a command that prints a secret: it may ask for a passphrase."""
@@ -120,7 +119,7 @@ def _found(sources: tuple[_Source, ...]) -> Credentials | None:
     if not any(one.access_key or one.has_secret for one in sources):
         return None
     from rmqcli.client.errors import InvalidRequest
-    from rmqcli.client.wire.key_files import Keys, credentials_of
+    from rmqcli.client.wire.credentials import Keys, credentials_of
 
     key = next((one.access_key for one in sources if one.access_key), None)
     fitting = [one for one in sources if key is None or one.access_key in (None, key)]
@@ -135,7 +134,7 @@ def _found(sources: tuple[_Source, ...]) -> Credentials | None:
 
 
 def _keys(source: _Source) -> Keys:
-    from rmqcli.client.wire.key_files import Keys
+    from rmqcli.client.wire.credentials import Keys
 
     if source.file is not None:
         return file_keys(source.file)
@@ -148,7 +147,7 @@ def file_keys(path: str) -> Keys:
     """Return the keys in a file, with a warning if others may read it. OSError; a usage error for a file
     without keys."""
     from rmqcli.client.errors import InvalidRequest
-    from rmqcli.client.wire.key_files import is_exposed, read_keys
+    from rmqcli.client.wire.credentials import is_exposed, read_keys
 
     try:
         keys = read_keys(path)

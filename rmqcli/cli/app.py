@@ -19,8 +19,15 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from rmqcli import version_text
-from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
-from rmqcli.cli.command import GIVEN, SectionedGroup, global_options, import_parts
+from rmqcli.cli.command import (
+    BARE,
+    GIVEN,
+    BareGroup,
+    SectionedGroup,
+    asks_for_help,
+    global_options,
+    import_parts,
+)
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings

@@ -12,7 +12,7 @@ import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -22,8 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from rmqcli.cli import row_options
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
-from rmqcli.cli.option_groups import expand, gather, keyword
-from rmqcli.cli.options import OPTIONAL_SECONDS
+from rmqcli.cli.options import OPTIONAL_SECONDS, expand, gather, keyword
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Given, Settings
@@ -311,3 +310,37 @@ def single_command() -> typer.Typer:
 
 def _no_action() -> None:
     """Do nothing: a group acts through its commands."""
+
+
+BARE = "run"
+"""The command of a line that names none."""
+_HELP = frozenset({"-h", "--help"})
+
+
+class BareGroup(SectionedGroup):
+    """A group whose command `run` may be left out; `--help` without a command is that of the group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if _names_a_command(args, self._valued(ctx)):
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, ["--help"] if asks_for_help(args) else [BARE, *args])
+
+    def _valued(self, ctx: Any) -> set[str]:
+        command: Any = self.get_command(ctx, BARE)
+        parameters = [*self.params, *command.params] if command is not None else self.params
+        return {name for one in parameters if not getattr(one, "is_flag", False) for name in one.opts}
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    return not _HELP.isdisjoint(words)
+
+
+def _names_a_command(words: Sequence[str], valued: Collection[str]) -> bool:
+    """Return True if a word is neither an option nor the value of one of `valued`."""
+    left = iter(words)
+    for word in left:
+        if word in valued:
+            next(left, None)
+        elif not word.startswith("-"):
+            return True
+    return False

@@ -12,14 +12,18 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqcli.cli.profiles import OWNER_ONLY
+
 if TYPE_CHECKING:
     from rmqcli.cli.settings import Settings
     from rmqcli.client import Admin
+
 
 ASKING = 3.0
 """Seconds for the answer of a cluster, in a process for which nobody waits."""
@@ -63,25 +67,23 @@ def _found(kind: str, words: Sequence[str]) -> Iterable[str]:
         return sorted(load_profiles())
     if kind not in KINDS:
         return []
-    from rmqcli.cli import name_cache
 
     path, _ = _place(kind, words)
-    names, fresh = name_cache.known(path)
+    names, fresh = known(path)
     if not fresh:
-        name_cache.store(path, names)  # a Tab meanwhile does not ask again
+        store(path, names)  # a Tab meanwhile does not ask again
         _ask_aside([ASK, kind, *words])
     return names
 
 
 def _place(kind: str, words: Sequence[str]) -> tuple[Path, Settings]:
     """Return the file of the cache, and the settings of the command line."""
-    from rmqcli.cli import name_cache
     from rmqcli.cli.settings import Given, Settings
 
     settings = Settings(Given(**_given(words)))
     with Path(os.devnull).open("w") as nothing, redirect_stderr(nothing):
         options = settings.server_options
-    return name_cache.cache_path(kind, repr(options)), settings
+    return cache_path(kind, repr(options)), settings
 
 
 def _ask_aside(words: Sequence[str]) -> None:
@@ -93,10 +95,9 @@ def _ask_aside(words: Sequence[str]) -> None:
 
 def _renew(kind: str, words: Sequence[str]) -> None:
     """Ask the cluster, and keep what it answers."""
-    from rmqcli.cli import name_cache
 
     path, settings = _place(kind, words)
-    name_cache.store(path, _asked(kind, settings.client_options))
+    store(path, _asked(kind, settings.client_options))
 
 
 def _given(words: Sequence[str]) -> dict[str, Any]:
@@ -160,3 +161,38 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+KEPT = 60.0
+"""Seconds that names are believed."""
+KEPT_EMPTY = 10.0
+"""Seconds that none are believed: a cluster that did not answer may be back soon."""
+
+
+def cache_path(kind: str, cluster: str) -> Path:
+    """Return the file for the names of a kind; `cluster` is any text that tells clusters apart."""
+    import hashlib
+
+    folder = os.environ.get("RMQ_CACHE_DIR")
+    if not folder:
+        import platformdirs
+
+        folder = platformdirs.user_cache_dir("rmq")
+    return Path(folder) / "names" / f"{kind}-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
+
+
+def known(path: Path) -> tuple[list[str], bool]:
+    """Return the names of a file, none if there is none, and whether it is young enough to be believed."""
+    try:
+        age = time.time() - path.stat().st_mtime
+        names = path.read_text("utf-8").splitlines()
+    except OSError:
+        return [], False
+    return names, 0 <= age < (KEPT if names else KEPT_EMPTY)
+
+
+def store(path: Path, names: Sequence[str]) -> None:
+    """Write the names, which other processes may read meanwhile. OSError leaves the file as it was."""
+    from rmqcli.files import replace_file
+
+    replace_file(path, "".join(f"{name}\n" for name in names).encode(), durable=False, mode=OWNER_ONLY)

@@ -15,13 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from codec.addresses import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
+from codec.ids import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import load_file, load_profiles, profile, profile_in
 from rmqcli.grammar.values import by_name
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profiles import Profile
 
 VARIABLES = ("RMQ_NAMESRV", "NAMESRV_ADDR")
 _SCHEME = "http://"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profiles import Profile
     from rmqcli.cli.settings import Given
     from rmqcli.client import Tls
 
@@ -101,7 +101,7 @@ def is_on(found: Mapping[str, Any], java: Mapping[str, str] = {}) -> bool:
 
 def java_file(path: str) -> dict[str, str]:
     """Return the properties of TLS in Java's file; CommandError if it cannot be read."""
-    from codec.bodies.properties import load_properties_file
+    from codec.bodies.config import load_properties_file
     from codec.errors import BodyError
 
     try:

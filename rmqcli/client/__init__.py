@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from rmqcli.client.instance import ClientInstance as ClientInstance
     from rmqcli.client.lite.consumer import LitePullConsumer as LitePullConsumer
     from rmqcli.client.group.settings import LiteSettings as LiteSettings
-    from rmqcli.client.produce.batches import split_batch as split_batch
+    from rmqcli.client.produce.outgoing import split_batch as split_batch
     from rmqcli.client.produce.producer import Producer as Producer
-    from rmqcli.client.produce.queue_selectors import (
+    from rmqcli.client.produce.targets import (
         by_hash as by_hash,
         by_machine_room as by_machine_room,
         by_queue_id as by_queue_id,
@@ -80,9 +80,9 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.pull.consumer import PullConsumer as PullConsumer
     from rmqcli.client.pull.scheduled import PullTask as PullTask, ScheduledPull as ScheduledPull
-    from rmqcli.client.group.subscription import MessageSelector as MessageSelector
+    from rmqcli.client.group.settings import MessageSelector as MessageSelector
     from rmqcli.client.push.consumer import PushConsumer as PushConsumer
-    from rmqcli.client.push.listener import (
+    from rmqcli.client.push.state import (
         ConsumeContext as ConsumeContext,
         ConsumeResult as ConsumeResult,
         OrderlyContext as OrderlyContext,

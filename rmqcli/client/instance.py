@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
 
 import trio
 
-from codec.addresses import DEFAULT_NAMESRV
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.headers.base import Header, to_ext
+from codec.ids import DEFAULT_NAMESRV
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import (
     ClientError,
     ConnectionFailed,
@@ -32,13 +32,11 @@ from rmqcli.client.errors import (
     refusal,
 )
 from rmqcli.client.group.heartbeats import Heartbeats
-from rmqcli.client.identity import DEFAULT_NAME, client_id
-from rmqcli.client.namespaces import Namespace
+from rmqcli.client.identity import DEFAULT_NAME, Namespace, client_id
 from rmqcli.client.outages import Outages
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
-from rmqcli.client.wire.address_map import AddressMap
-from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
+from rmqcli.client.wire.addresses import AddressMap, instance_of, local_ip, name_servers
 from rmqcli.client.wire.credentials import Credentials
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of

@@ -13,8 +13,7 @@ from typer import Option
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.errors import is_interrupt
 from rmqcli.cli.exit_codes import CommandError, usage_error
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import Masters
+from rmqcli.cli.options import Masters, OptionGroup
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_until_terminated
 from rmqcli.cli.settings import Settings

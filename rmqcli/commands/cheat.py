@@ -30,7 +30,7 @@ def cheat(settings: Settings, subject: SubjectArgument = None) -> None:
     They use the topic orders and the group billing. Piped output: the command and what it does; without a
     subject, the names of the subjects and what they are about.
     """
-    from rmqcli.cli import cheat as sheet
+    from rmqcli.cli import help_topics as sheet
     from rmqcli.render import Column, show_rows
 
     if subject is None:

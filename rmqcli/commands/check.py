@@ -11,7 +11,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.errors import Judged
 from rmqcli.cli.exit_codes import ExitCode, usage_error
-from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import OptionGroup
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 

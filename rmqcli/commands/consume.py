@@ -22,7 +22,7 @@ from rmqcli.cli.options import (
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks
 from rmqcli.commands.common.messages import Form, note_to_person
 from rmqcli.commands.common.outcome import partial_code, report_failures, say_done, traces_outcome
 from rmqcli.render.output import warn

@@ -15,8 +15,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import BrokerArgument
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import with_feature
-from rmqcli.commands.common.outcome import Failures, confirm, end_partly
-from rmqcli.commands.common.properties import (
+from rmqcli.commands.common.configuration import (
     DryRunOption,
     PatternsArgument,
     Servers,
@@ -25,6 +24,7 @@ from rmqcli.commands.common.properties import (
     show_properties,
     values_of,
 )
+from rmqcli.commands.common.outcome import Failures, confirm, end_partly
 from rmqcli.commands.common.watching import WatchOption, watched
 from rmqcli.render.output import Output, note
 from rmqcli.render.table import BROKER, Column

@@ -11,8 +11,7 @@ from typer import Option
 
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import BrokersOption
+from rmqcli.cli.options import BrokersOption, OptionGroup
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.metrics import REQUIRED, TIMEOUT

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from codec.addresses import join_address
-from rmqcli.cli.bare import BareGroup
-from rmqcli.cli.command import command, command_group
+from codec.ids import join_address
+from rmqcli.cli.command import BareGroup, command, command_group
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.entries import delete_entry, set_entry, show_entries
-from rmqcli.commands.common.listening import Listening, warn_of_open_server
-from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.commands.common.properties import (
+from rmqcli.commands.common.configuration import (
     NAME,
+    Configuration,
     DryRunOption,
     PatternsArgument,
     Servers,
@@ -30,6 +26,9 @@ from rmqcli.commands.common.properties import (
     found_properties,
     values_of,
 )
+from rmqcli.commands.common.entries import delete_entry, set_entry, show_entries
+from rmqcli.commands.common.listening import Listening, warn_of_open_server
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.render.output import Output
 from rmqcli.render.table import NAME_SERVER, Column
 

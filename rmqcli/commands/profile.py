@@ -20,7 +20,7 @@ from rmqcli.cli.endpoints import (
     protecting,
 )
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import OptionGroup
 from rmqcli.cli.profiles import (
     check_name,
     load_file,
@@ -38,7 +38,7 @@ from rmqcli.cli.tls import FIELDS as TLS_FIELDS
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profiles import Profile
 
 app = command_group("profile", "Manage named clusters.")
 
@@ -96,7 +96,7 @@ def checked_servers(addresses: str) -> str:
 def save(settings: Settings, name: str, profile: Profile) -> None:
     """Save a profile whose rules and group are valid; raise a usage error otherwise."""
     from codec.message import check_group
-    from rmqcli.client.wire.address_map import AddressMap
+    from rmqcli.client.wire.addresses import AddressMap
 
     AddressMap(profile.map)  # rejects invalid rules
     if profile.group is not None:
@@ -148,7 +148,7 @@ def add(
     protected cluster that ask for confirmation want the name of the profile, typed or as --confirm NAME;
     --yes is not enough, however the name servers are given.
     """
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profiles import Profile
 
     if check_name(name) in load_profiles():
         raise usage_error(f"profile {name} exists; change it with: rmq profile edit {name}")
@@ -205,7 +205,7 @@ def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settin
     """Add a profile, or change its name servers (an old spelling of `add` and `edit`)."""
     from msgspec.structs import replace
 
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profiles import Profile
 
     servers = checked_servers(addresses)
     known = load_profiles().get(check_name(name))
@@ -347,7 +347,7 @@ def import_tools(
     """
     from msgspec.structs import replace
 
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profiles import Profile
 
     known = load_profiles().get(check_name(name))
     if known is None or settings.given.namesrv is not None:

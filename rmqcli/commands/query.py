@@ -11,8 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks, with_admin
 from rmqcli.commands.common.messages import Conditions, Form
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from codec.message import MessageExt
     from rmqcli.client import Admin, QueryResult
-    from rmqcli.client.admin.tracks import Track
+    from rmqcli.client.admin.messages import Track
     from rmqcli.grammar.offset_range import OffsetRange
 
     TrackedMessage = tuple[MessageExt, Track]
@@ -161,7 +160,7 @@ async def _ask(
 
 
 async def _tracked(admin: Admin, messages: Sequence[MessageExt]) -> list[TrackedMessage]:
-    from rmqcli.client.admin.tracks import tracks
+    from rmqcli.client.admin.messages import tracks
 
     return [(message, track) for message in messages for track in await tracks(admin, message)]
 

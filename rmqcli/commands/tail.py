@@ -20,7 +20,7 @@ from rmqcli.cli.options import (
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks
 from rmqcli.commands.common.messages import (
     Conditions,
     FailEmptyOption,

@@ -10,7 +10,7 @@ from typer import Option
 
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.net.tls.acceptor import TlsAcceptor
-from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_address
+from codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from codec.addresses import split_address
 from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.connections import ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType, MessageModel
 from codec.bodies.route import QueueData, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from codec.bodies.running import ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import OffsetWrapper
 from codec.codes import MASTER_ID, Perm
+from codec.ids import split_address
 from codec.message_queue import MessageQueue
 from codec.names import RETRY_PREFIX, is_system_group
 from rmqcli.client import Admin, ClientError, NoRoute

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.connections import ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType
+from codec.bodies.running import ConsumerConnection
 from codec.message_queue import MessageQueue
 from codec.names import RETRY_PREFIX
 from codec.versions import version_name

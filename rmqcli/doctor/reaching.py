@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from ipaddress import ip_address
 
-from codec.addresses import split_address
+from codec.ids import split_address
 from rmqcli.client import ClientError, ConnectionFailed, ConnectionLost, NotSupported, RequestTimeout
 
 _ANNOUNCE = "set brokerIP1 of the broker to an address that clients reach"

@@ -15,9 +15,8 @@ import msgspec
 import trio
 
 from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.connections import ConsumerConnection
 from codec.bodies.route import ClusterInfo, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo
+from codec.bodies.running import ConsumerConnection, ConsumerRunningInfo
 from codec.codes import MASTER_ID
 from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC

@@ -9,7 +9,7 @@ skip the first messages of it.
 
 from __future__ import annotations
 
-from rmqcli.export.output.spans import LastRow
+from rmqcli.export.output.manifest import LastRow
 
 
 def explained(queue: object, last: LastRow) -> str:

@@ -12,13 +12,11 @@ import trio
 from codec.errors import CorruptionError
 from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, cut_parts, parts_of
-from rmqcli.export.from_store.queue_entries import UnsoundQueue
+from rmqcli.export.from_store.queue_check import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueRange
-from rmqcli.export.from_topic.lives import lives
-from rmqcli.export.from_topic.retrying import QueueEnd, read_queue
-from rmqcli.export.output.destination import Destination
-from rmqcli.export.output.folder import ExportFolder
+from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueEnd, QueueRange, read_queue
+from rmqcli.export.from_topic.ranges import lives
+from rmqcli.export.output.folder import Destination, ExportFolder
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
 from rmqcli.export.run import (

@@ -11,11 +11,9 @@ from typing import NamedTuple
 from codec.errors import CorruptionError
 from rmqcli.export.from_store.queue_check import count_entries, require_rows, require_same_lives, warn_of_gap
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.retrying import QueueEnd
-from rmqcli.export.output.destination import Destination
-from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, StoreEntry
-from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
+from rmqcli.export.from_topic.batches import QueueEnd, QueueRange
+from rmqcli.export.output.folder import Destination
+from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, QueueKey, QueueSpan, StoreEntry, merged
 from rmqcli.render.output import warn
 from rmqcli.words import many, messages_at
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from codec.bodies.properties import decode_properties_text
+from codec.bodies.config import decode_properties_text
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.message_queue import MessageQueue

@@ -18,7 +18,7 @@ from codec.codes import ResponseCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
-from rmqcli.client.group.subscription import check_at
+from rmqcli.client.group.settings import check_at
 from rmqcli.flows.errors import FilterNotSupported, InvalidInput
 from rmqcli.flows.reading import (
     MatchingReader,

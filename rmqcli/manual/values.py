@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from codec.allocation import STRATEGIES
 from rmqcli.cli.app import COMMANDS
-from rmqcli.cli.cheat import subjects
-from rmqcli.cli.help_topics import TOPICS
+from rmqcli.cli.help_topics import TOPICS, subjects
 from rmqcli.cli.settings import COLORS
 from rmqcli.export.output.layout import COMPRESSIONS, PARTITIONS
 from rmqcli.export.transform.decoding import FORMATS as BODY_FORMATS

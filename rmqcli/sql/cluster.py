@@ -12,8 +12,7 @@ import trio
 from codec.names import is_system_topic
 from rmqcli.client import Admin, NoRoute, PullConsumer
 from rmqcli.export import QueueRange, find_ranges
-from rmqcli.export.from_topic.batches import BATCH_MESSAGES, read_some
-from rmqcli.export.from_topic.retrying import first_error, patiently
+from rmqcli.export.from_topic.batches import BATCH_MESSAGES, first_error, patiently, read_some
 from rmqcli.flows.errors import QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.plans.topics import own_topics

@@ -13,7 +13,7 @@ from typing import Generic, Self, TypeVar
 
 import trio
 
-from rmqcli.export.from_topic.retrying import first_error
+from rmqcli.export.from_topic.batches import first_error
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -18,13 +18,12 @@ from pyarrow.fs import LocalFileSystem
 
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX, check_topic, is_system_topic
-from codec.scan.schema import schema
+from codec.scan.arrow import schema
 from rmqcli.export import RowFilter, StoreSource
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of, scan_part
-from rmqcli.export.from_store.queue_check import count_entries, has_topic, require_rows
-from rmqcli.export.from_store.queue_entries import UnsoundQueue
-from rmqcli.export.output.spans import QueueSpan, merged, spans_of
+from rmqcli.export.from_store.queue_check import UnsoundQueue, count_entries, has_topic, require_rows
+from rmqcli.export.output.manifest import QueueSpan, merged, spans_of
 from rmqcli.sql.errors import ReadAgain
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.tables import topics

@@ -1,4 +1,4 @@
-"""The table of the live view as blocks of text, and the view as lines: a headline, losses, the table and the keys."""
+"""The table of the live view as blocks of text, and the whole view as lines around it."""
 
 from __future__ import annotations
 

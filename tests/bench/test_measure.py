@@ -9,10 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import embedded_in_memory
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost, embedded_in_memory
 from codec.codes import Perm, RequestCode, ResponseCode
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.bench.measure import KINDS, PREFIX, Place, measure
 from rmqcli.bench.running import Load, Pace, Tally, run
 from rmqcli.client import Admin, InvalidRequest, NoRoute, PullConsumer

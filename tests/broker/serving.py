@@ -8,15 +8,15 @@ from collections.abc import Callable
 import trio
 import trio.testing
 
-from broker.net.admission import Gate
-from broker.net.dispatch import HandlerTable
+from broker.net.dispatch import Gate, HandlerTable
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.net.tls.acceptor import TlsAcceptor
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import encode_frame
 
 ECHO, FAIL, VIEWS, SILENT, LATER = 1001, 1002, 1003, 1004, 1005
 

@@ -18,7 +18,6 @@ import trio
 import trio.testing
 
 from broker.assembly import assemble
-from broker.clock import NowMs
 from broker.config import BrokerConfig
 from broker.context import BrokerContext
 from broker.disk.real import RealDisk
@@ -32,6 +31,7 @@ from broker.store import AppendResult, MessageStore, StoreMessage, open_store
 from broker.store.batches import Batch
 from broker.store.config import StoreConfig
 from broker.supervisor import open_services
+from broker.system import NowMs
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from codec.codes import ResponseCode
@@ -40,7 +40,8 @@ from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeade
 from codec.ids import pack_host
 from codec.message import MessageExt
 from codec.properties import encode_properties
-from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame
 from codec.selector import parse_tags, tag_codes
 from codec.store.record import decode_records
 

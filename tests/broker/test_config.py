@@ -31,7 +31,7 @@ from broker.errors import ConfigError, Refusal
 from broker.namesrv import open_name_server
 from broker.net.limits import ServerLimits
 from broker.store.config import StoreConfig
-from codec.bodies.properties import parse_properties
+from codec.bodies.config import parse_properties
 from codec.codes import ResponseCode
 from codec.remoting.frame import decode_frame
 from tests.broker.support import fake_broker, virtual_now

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import cores
-from broker.cores import quota
+from broker import system
+from broker.system import quota
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_cores_are_those_of_the_thread_within_the_quota(
     allowed: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    monkeypatch.setattr(cores, "_own_quota", lambda: allowed)
-    assert cores.cores() == expected
+    monkeypatch.setattr(system, "_own_quota", lambda: allowed)
+    assert system.cores() == expected

@@ -19,7 +19,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_records
 from tests.broker.serving import connect
 from tests.support import PATIENCE

@@ -21,7 +21,7 @@ from codec.headers.base import Header, to_ext
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_records
 from tests.broker.support import (
     START_MS,

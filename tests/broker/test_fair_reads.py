@@ -18,8 +18,9 @@ from broker.net.transport import (
     front,
     read_buffer,
 )
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import encode_frame
 from tests.broker.serving import ECHO, Client, echo, over_tcp, request
 from tests.support import PATIENCE
 

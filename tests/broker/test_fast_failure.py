@@ -18,7 +18,7 @@ from broker.net.session import Session
 from broker.testing.in_memory import embedded_in_memory
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Producer, SendStatus
 from tests.broker.serving import ECHO, Client, echo, request
 from tests.broker.support import fake_broker

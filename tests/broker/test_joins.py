@@ -12,13 +12,14 @@ from typing import Any
 import trio
 
 import broker
-from broker.services.store_rates import KEPT
+from broker.services.statistics import KEPT
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData
 from codec.bodies.offsets import LockBatchRequestBody
 from codec.headers.base import to_ext
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from tests.broker.support import pull_header, send_header, subscription
 
 GROUPS = 3

@@ -12,7 +12,8 @@ from broker.testing.in_memory import embedded_in_memory
 from codec.headers.base import to_ext
 from codec.message import Message
 from codec.message_batch import encode_batch
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from rmqcli.client import PullConsumer
 from tests.broker.support import send_header
 

@@ -14,7 +14,7 @@ from broker.errors import ConfigError
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     Admin,
     BrokerRefused,

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.testing.memory_network import MemoryNetwork
+from broker.testing.in_memory import MemoryNetwork
 from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
 from codec.remoting.frame import encode_frame

@@ -12,7 +12,7 @@ from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from codec.codes import RequestCode
 from codec.names import retry_topic
 from codec.operations.clients import HEART_BEAT
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin
 
 SECONDS = 1.0

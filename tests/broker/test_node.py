@@ -18,7 +18,7 @@ from broker.store import StoreDamaged, StoreLocked
 from codec.bodies.base import decode_body
 from codec.bodies.route import TopicRouteData
 from codec.headers.base import to_ext
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_records
 from tests.broker.serving import Client, connect
 from tests.broker.support import SMALL_FILES, pull_header, send_header

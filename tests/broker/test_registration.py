@@ -17,13 +17,12 @@ from broker.net.peers import Peers
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.services.registration import Registration
-from broker.testing.in_memory import embedded_in_memory
-from broker.testing.memory_network import HOST, MemoryNetwork
-from codec.addresses import join_address, split_address
+from broker.testing.in_memory import HOST, MemoryNetwork, embedded_in_memory
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
-from codec.remoting.frame import RemotingCommand
+from codec.ids import join_address, split_address
+from codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES
 from tests.broker.serving import Client
 from tests.support import PATIENCE

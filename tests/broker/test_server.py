@@ -14,7 +14,8 @@ from broker.net.server import Server
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
 from codec.errors import BodyError, HeaderError
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from tests.broker.serving import (
     ECHO,
     FAIL,

@@ -12,7 +12,8 @@ from broker.net.server import Server
 from broker.net.session import Session
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import DirectReaders, RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import DirectReaders, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
 from tests.broker.support import send_header
 

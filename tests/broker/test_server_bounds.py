@@ -14,7 +14,8 @@ from broker.errors import Refusal
 from broker.net.limits import ServerLimits, SessionLimits
 from broker.net.server import Server
 from broker.net.session import Session
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from tests.broker.serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
 from tests.support import PATIENCE
 

@@ -19,7 +19,8 @@ from broker.net.session import Session
 from broker.store.readiness import Readiness
 from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode
 from codec.operations.name_server import GET_NAMESRV_CONFIG
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from tests.broker.serving import ECHO, LATER, Wire, echo, request
 from tests.broker.store.support import inline
 

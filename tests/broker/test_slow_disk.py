@@ -19,7 +19,7 @@ import trio.testing
 
 import broker
 from broker.filters.compiler import LONG
-from broker.store.mappings import Mappings
+from broker.store.segment import Mappings
 from broker.testing.disk import SimulatedDisk
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.headers.offsets import ResetOffsetRequestHeader

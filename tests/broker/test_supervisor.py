@@ -23,10 +23,10 @@ from broker.net.peers import Peers
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.node import BrokerNode, open_broker
 from broker.supervisor import RETRY_SECONDS, Service, Supervisor, open_services
-from broker.testing.memory_network import HOST, MemoryNetwork
+from broker.testing.in_memory import HOST, MemoryNetwork
 from codec.codes import ResponseCode
 from codec.headers.base import to_ext
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from tests.broker.support import SMALL_FILES, inline, pull_header, send_header, virtual_now
 from tests.certificates import make_certificates
 from tests.support import PATIENCE

@@ -25,8 +25,8 @@ from broker.net.turns import (
     Turns,
     emptied_on_error,
 )
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand
 from tests.broker.serving import ECHO, Client, in_memory, request
 
 LAST = 9

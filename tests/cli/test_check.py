@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.clock import system_now_ms
+from broker.system import system_now_ms
 from broker.testing.embedded import Cluster
 from rmqcli.doctor.survey import LostBroker, Seen, SeenFile
 from tests.cli.conftest import Run

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from rmqcli.cli import completing, name_cache
-from rmqcli.cli.profile import Profile
-from rmqcli.cli.profiles import save_profile
+from rmqcli.cli import completing
+from rmqcli.cli.profiles import Profile, save_profile
 from tests.cli.conftest import Result, Run
 from tests.support import PATIENCE
 
@@ -71,11 +70,11 @@ def test_names_are_believed_for_a_minute(cli: Run, aside: list[list[str]]) -> No
     assert names(cli("__complete", *words)) == []
     assert aside == [["--ask", *words]]
     (path,) = only_cached()
-    name_cache.store(path, ["orders"])
+    completing.store(path, ["orders"])
     assert names(cli("__complete", *words)) == ["orders"]
     assert len(aside) == 1
     written = path.stat().st_mtime
-    os.utime(path, (written - name_cache.KEPT, written - name_cache.KEPT))
+    os.utime(path, (written - completing.KEPT, written - completing.KEPT))
     assert [names(cli("__complete", *words)) for _ in range(2)] == [["orders"]] * 2
     assert len(aside) == 2
 
@@ -86,8 +85,8 @@ def test_a_cluster_that_does_not_answer_leaves_the_names(cli: Run, monkeypatch: 
 
     monkeypatch.setattr(completing, "names_of", silent)
     monkeypatch.setattr(completing, "ASKING", 0.01)
-    path = name_cache.cache_path("topics", repr({"namesrv": "127.0.0.1:1", "namespace": ""}))
-    name_cache.store(path, ["orders"])
+    path = completing.cache_path("topics", repr({"namesrv": "127.0.0.1:1", "namespace": ""}))
+    completing.store(path, ["orders"])
     assert names(cli("__complete", "--ask", "topics", "-n", "127.0.0.1:1")) == []
     assert names(cli("__complete", "topics", "-n", "127.0.0.1:1")) == ["orders"]
 
@@ -110,7 +109,7 @@ def test_another_process_asks(cli: Run, rmq: Run, topic: str) -> None:
     assert names(cli("__complete", "topics")) == []
     (path,) = only_cached()
     deadline = time.monotonic() + PATIENCE
-    while not name_cache.known(path)[0]:
+    while not completing.known(path)[0]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert topic in names(cli("__complete", "topics"))
@@ -129,7 +128,7 @@ def test_nothing_is_an_error(cli: Run, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("unasked")
 def test_the_words_choose_the_cluster(cli: Run) -> None:
     def keep(cluster: dict[str, object], *kept: str) -> None:
-        name_cache.store(name_cache.cache_path("topics", repr({**cluster, "namespace": ""})), kept)
+        completing.store(completing.cache_path("topics", repr({**cluster, "namespace": ""})), kept)
 
     keep({"namesrv": "ns:1"}, "one", "with blank", "bell\a")
     keep({"namesrv": "a:2;b:3"}, "two")
@@ -142,8 +141,8 @@ def test_the_words_choose_the_cluster(cli: Run) -> None:
 
 def test_a_cached_answer_imports_little() -> None:
     """Typer and trio alone would take longer than a person should wait."""
-    path = name_cache.cache_path("topics", repr({"namesrv": "127.0.0.1:9876", "namespace": ""}))
-    name_cache.store(path, ["orders"])
+    path = completing.cache_path("topics", repr({"namesrv": "127.0.0.1:9876", "namespace": ""}))
+    completing.store(path, ["orders"])
     program = (
         "import sys; from rmqcli.__main__ import run; run(['__complete', 'topics']); print(*sys.modules)"
     )

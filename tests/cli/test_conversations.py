@@ -13,9 +13,9 @@ from trio.testing import MockClock
 
 import broker
 from broker.testing.embedded import Cluster, embedded_in_thread
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost
 from codec.message import Message, MessageExt, SystemTopic
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.testing.embedded import Cluster
-from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import RequestTimeout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.store.read.rocksdb import FOLDERS
+from rmqcli.store.read.tables import FOLDERS
 from tests.cli.conftest import Run
 
 TOPIC = b'{"topicName":"T","readQueueNums":3}'

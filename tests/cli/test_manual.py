@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.cli import name_cache
+from rmqcli.cli import completing
 from rmqcli.cli.app import COMMANDS
 from rmqcli.cli.completing import KINDS
-from rmqcli.cli.profile import Profile
-from rmqcli.cli.profiles import save_profile
+from rmqcli.cli.profiles import Profile, save_profile
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.manual import generated_files
 from rmqcli.manual.__main__ import main
@@ -149,12 +148,12 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     cluster = repr(Settings().client_options)
     other = repr(Settings(Given(namesrv="other:1234")).client_options)
-    name_cache.store(
-        name_cache.cache_path("topics", cluster), ["orders", "order-items", "refunds", "$(exit)"]
+    completing.store(
+        completing.cache_path("topics", cluster), ["orders", "order-items", "refunds", "$(exit)"]
     )
-    name_cache.store(name_cache.cache_path("groups", cluster), ["billing"])
-    name_cache.store(name_cache.cache_path("groups", other), ["shipping"])
-    name_cache.store(name_cache.cache_path("brokers", cluster), ["broker-a"])
+    completing.store(completing.cache_path("groups", cluster), ["billing"])
+    completing.store(completing.cache_path("groups", other), ["shipping"])
+    completing.store(completing.cache_path("brokers", cluster), ["broker-a"])
     save_profile("prod", Profile("a:1"))
 
 

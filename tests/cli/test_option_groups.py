@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Annotated
 
-from rmqcli.cli.option_groups import OptionGroup, expand, gather
+from rmqcli.cli.options import OptionGroup, expand, gather
 
 Text = Annotated[str, "a text"]
 

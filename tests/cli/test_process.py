@@ -18,8 +18,9 @@ from codec.bodies.base import Body, decode_body, encode_body
 from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from codec.codes import RequestCode
 from codec.message_queue import MessageQueue
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import encode_frame
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
 

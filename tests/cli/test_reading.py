@@ -13,12 +13,12 @@ import trio
 from trio.testing import MockClock
 
 import broker
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost
 from codec.bodies.config import TopicConfig
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, ConnectionFailed, ConnectionLost, Producer, PullConsumer
 from rmqcli.flows.errors import QueueNotFound, QueueNotPermitted
 from rmqcli.flows.following import Printer, follow_and_print

@@ -10,8 +10,7 @@ import trio
 
 import broker
 from broker.mirror import Mirror, open_mirror
-from broker.testing.in_memory import MemoryCluster
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.commands.common.reading_back import ReadingBack
 from tests.broker.ha.support import HA_PORT, send

@@ -15,7 +15,7 @@ from codec.message import Message
 from codec.message_batch import decode_batch
 from codec.message_queue import MessageQueue
 from codec.properties import decode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.cli.errors import report as end
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings

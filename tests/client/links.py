@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.requests import command

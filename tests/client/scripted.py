@@ -15,8 +15,9 @@ from trio.testing import memory_stream_pair
 from codec.bodies.base import encode_body
 from codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import encode_frame
 
 Reply = Callable[[RemotingCommand], RemotingCommand | bytes | None]
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from codec.codes import RequestCode
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Producer
 from tests.client.scripted import HEARTBEATS, Network, route, sent
 

@@ -9,7 +9,7 @@ import pytest
 import broker
 from codec.message import Message
 from rmqcli.client import Admin, ConnectionFailed, InvalidRequest, Producer, PullConsumer, PullStatus
-from rmqcli.client.wire.address_map import AddressMap
+from rmqcli.client.wire.addresses import AddressMap
 from tests.support import PATIENCE
 
 ELSEWHERE = "192.0.2.7"

@@ -15,11 +15,16 @@ from codec.bodies.config import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerTableInfo
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from codec.bodies.route import BrokerData, KVTable, QueueData, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from codec.bodies.running import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+    ProducerTableInfo,
+)
 from codec.bodies.stats import (
     BrokerStatsData,
     BrokerStatsItem,
@@ -37,7 +42,7 @@ from codec.ids import UniqIdFactory
 from codec.inner_batch import INNER_BATCH
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_record
 from rmqcli.client import (
     Admin,

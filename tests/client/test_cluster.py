@@ -22,7 +22,7 @@ from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetReq
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     Admin,
     ConnectionFailed,

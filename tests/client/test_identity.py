@@ -13,7 +13,7 @@ from codec.bodies.heartbeat import MessageModel
 from codec.codes import RequestCode
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     InvalidRequest,

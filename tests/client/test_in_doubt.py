@@ -9,7 +9,7 @@ import pytest
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message
 from codec.properties import decode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import ClientError, ConnectionFailed, RequestTimeout
 from rmqcli.client.errors import UnexpectedReply
 from tests.client.scripted import Network, refuse, silent

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqcli.client import Credentials, InvalidRequest
-from rmqcli.client.wire.key_files import Keys, credentials_of, is_exposed, read_keys
+from rmqcli.client.wire.credentials import Keys, credentials_of, is_exposed, read_keys
 
 
 @pytest.mark.parametrize(

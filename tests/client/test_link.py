@@ -14,11 +14,11 @@ from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_task
 
 from codec.codes import RPC_RESPONSE
 from codec.errors import BodyError
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import encode_frame
 from rmqcli.client.errors import ConnectionFailed, ConnectionLost, InvalidRequest, RequestTimeout
-from rmqcli.client.wire.link import Link
-from rmqcli.client.wire.outbox import MAX_QUEUED
+from rmqcli.client.wire.link import MAX_QUEUED, Link
 from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream, opened
 from tests.client.links import ADDRESS, Wire, ask

@@ -17,7 +17,7 @@ from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     InvalidRequest,
@@ -28,8 +28,7 @@ from rmqcli.client import (
     PullConsumer,
 )
 from rmqcli.client.group.offset_store import OffsetFileDamaged, StartOffsets
-from rmqcli.client.lite.assigned_queue import AssignedQueue
-from rmqcli.client.lite.pulling import Pulling
+from rmqcli.client.lite.pulling import AssignedQueue, Pulling
 from rmqcli.client.results import PullResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, fill, lite

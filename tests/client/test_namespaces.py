@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import broker
-from codec.addresses import split_address
 from codec.bodies.heartbeat import ConsumeFromWhere
+from codec.ids import split_address
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import (
@@ -32,7 +32,7 @@ from rmqcli.client import (
     TransactionState,
     split_batch,
 )
-from rmqcli.client.namespaces import Namespace, without_namespace
+from rmqcli.client.identity import Namespace, without_namespace
 from tests.support import PATIENCE
 
 NS = "MQ_INST_1"

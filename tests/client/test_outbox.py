@@ -10,7 +10,7 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from rmqcli.client.wire.outbox import TOGETHER, Outbox
+from rmqcli.client.wire.link import TOGETHER, Outbox
 from rmqcli.client.wire.streams import TcpStream
 from tests.support import PATIENCE
 

@@ -13,10 +13,9 @@ from codec.message import Message, PropertyName
 from codec.message_queue import MessageQueue
 from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.remoting.connection import Connection
-from codec.remoting.send_frames import SendRequest
+from codec.remoting.reply_head import SendRequest
 from rmqcli.client import ClientInstance, InvalidRequest
-from rmqcli.client.produce.outgoing import Preparer, properties_bytes, properties_text
-from rmqcli.client.produce.send_headers import SendHeaders
+from rmqcli.client.produce.outgoing import Preparer, SendHeaders, properties_bytes, properties_text
 
 QUEUE = MessageQueue("T", "broker-a", 3)
 LONGEST = MAX_PROPERTIES_LENGTH - len("n\x01")

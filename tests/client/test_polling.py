@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from trio.testing import MockClock
 
-from rmqcli.client.wire.polling import FIRST_PERIOD, LOOK_SECONDS, LOOKS, MAX_PERIOD, TRIAL, Polling
+from rmqcli.client.wire.reader import FIRST_PERIOD, LOOK_SECONDS, LOOKS, MAX_PERIOD, TRIAL, Polling
 
 QUICK, SLOW = 80e-6, 140e-6
 Took = Callable[[bool, int], float]

@@ -15,7 +15,7 @@ from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     ConsumeResult,

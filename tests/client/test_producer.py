@@ -18,7 +18,7 @@ from codec.message import Message
 from codec.message_batch import decode_batch
 from codec.message_queue import MessageQueue
 from codec.properties import decode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ClientInstance,
@@ -34,7 +34,7 @@ from rmqcli.client import (
     SendStatus,
     split_batch,
 )
-from rmqcli.client.produce.queue_selectors import RoundRobin, by_hash, by_queue_id
+from rmqcli.client.produce.targets import RoundRobin, by_hash, by_queue_id
 from tests.client.scripted import Network, refuse, route, sent, silent
 from tests.client.sending import NAMESRV, SEND, TOPIC, A, B, Cluster, producing
 

@@ -20,7 +20,7 @@ from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ConnectionFailed,

@@ -14,11 +14,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.wire.link import Link
-from rmqcli.client.wire.polling import FIRST_PERIOD, LOOKS, TRIAL
-from rmqcli.client.wire.reader import ALONE_BEFORE, PAUSE
+from rmqcli.client.wire.reader import ALONE_BEFORE, FIRST_PERIOD, LOOKS, PAUSE, TRIAL
 from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream
 from tests.client.links import ADDRESS, Wire, ask

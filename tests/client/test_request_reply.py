@@ -16,7 +16,8 @@ from codec.headers.base import from_ext, to_ext
 from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
-from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame
 from codec.store.record import decode_record
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
 from rmqcli.client.produce import request_reply

@@ -10,17 +10,16 @@ import pytest
 import trio
 
 from codec.bodies.base import encode_body
-from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from codec.codes import RequestCode
 from codec.headers.base import from_ext
 from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, NotFound, OnlineResetUnsupported, ResetTarget
 from tests.client.scripted import Network, ok, refuse, route
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from rmqcli.client.wire.outbox import Outbox
+from rmqcli.client.wire.link import Outbox
 from rmqcli.client.wire.streams import DirectStream, Stream, TcpStream
 from rmqcli.client.wire.tls_stream import TlsStream, tls_stream
 from tests.certificates import Certificates, make_certificates

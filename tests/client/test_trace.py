@@ -15,7 +15,7 @@ from codec.headers.base import from_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_record
 from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
 from rmqcli.client.trace.consuming import ConsumeTracer, traced

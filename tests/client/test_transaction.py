@@ -18,7 +18,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
 from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, ok, refuse

@@ -22,7 +22,7 @@ from broker.node import BrokerNode, open_broker
 from broker.store.values import StoreMessage
 from broker.supervisor import Service, Supervisor
 from broker.testing.disk import SimulatedDisk
-from broker.testing.memory_network import (
+from broker.testing.in_memory import (
     HOST,
     LOST,
     Lost,
@@ -36,7 +36,7 @@ from codec.ids import pack_host
 from codec.message import MessageExt, PropertyName
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_records
 
 EPOCH = 1_700_000_000_000

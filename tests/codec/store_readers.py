@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codec.store.consume_queue import ENTRY
-from codec.store.consume_queue_ext import END_OF_FILE, HEAD, ExtensionEntry, decode_extension_entry
+from codec.store.consume_queue import END_OF_FILE, ENTRY, HEAD, ExtensionEntry, decode_extension_entry
 from codec.store.index_file import SLOT, IndexItem, decode_header, decode_item, slot_position
 
 

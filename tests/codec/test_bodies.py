@@ -21,8 +21,9 @@ from codec.bodies.config import (
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    decode_properties_text,
+    encode_properties_text,
 )
-from codec.bodies.connections import ProducerInfo
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.heartbeat import (
     ConsumeFromWhere,
@@ -40,16 +41,16 @@ from codec.bodies.offsets import (
     ResetOffsetBody,
 )
 from codec.bodies.pop import BatchAckMessageRequestBody
-from codec.bodies.properties import decode_properties_text, encode_properties_text
 from codec.bodies.registration import RegisterBrokerBody
 from codec.bodies.route import BrokerData, ClusterInfo, TopicList, TopicQueueMappingInfo, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
+from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo, ProducerInfo
 from codec.bodies.stats import BrokerStatsItem, ConsumeStatsList, TopicOffset, TopicStatsTable
 from codec.errors import BodyError
 from codec.fastjson import FASTJSON
 from codec.message_queue import MessageQueue
 from codec.operations.operation import PROPERTIES, AnyOperation
-from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame
 from tests.codec.values import BODIES, TEXT, body_form, structs, values_of
 from tests.codec.wire import Wire
 from tests.operations import OPERATIONS

@@ -8,8 +8,9 @@ import pytest
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import MAX_FRAME, RemotingCommand, decode_frame, encode_frame
+from codec.remoting.frame import MAX_FRAME, decode_frame, encode_frame
 from tests.codec.wire import Wire, raw_frame, with_length
 
 FEW = [

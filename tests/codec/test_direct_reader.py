@@ -14,8 +14,9 @@ from codec.errors import RemoteProtocolError
 from codec.headers.base import from_ext, to_ext
 from codec.headers.pull import PullMessageRequestHeader, QueryMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand, decode_frame, encode_frame
+from codec.remoting.frame import DirectReader, DirectReaders, decode_frame, encode_frame
 from tests.codec.values import structs
 
 CODE = 310

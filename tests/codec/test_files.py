@@ -22,9 +22,10 @@ from codec.store.checkpoint import (
     decode_safe_point,
     encode_checkpoint,
 )
-from codec.store.consume_queue import ENTRY, FILLER
-from codec.store.consume_queue_ext import (
+from codec.store.consume_queue import (
+    ENTRY,
     EXTENSION_ENTRY,
+    FILLER,
     ExtensionEntry,
     address_of,
     decode_extension_entry,

@@ -8,15 +8,8 @@ import pytest
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE
-from codec.remoting.frame import (
-    MAX_FRAME,
-    RemotingCommand,
-    decode_frame,
-    encode_frame,
-    encode_frame_head,
-    encode_short_reply,
-)
+from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
+from codec.remoting.frame import MAX_FRAME, decode_frame, encode_frame, encode_frame_head, encode_short_reply
 from codec.versions import CURRENT_VERSION
 from tests.codec.wire import raw_frame, with_length
 

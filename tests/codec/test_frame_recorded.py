@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from codec.codes import LanguageCode, SerializeType
 from codec.remoting.binary_header import BINARY_HEADER
-from codec.remoting.command import UNKNOWN_LANGUAGE
-from codec.remoting.frame import (
-    RemotingCommand,
-    decode_frame,
-    encode_frame,
-    encode_frame_head,
-)
+from codec.remoting.command import UNKNOWN_LANGUAGE, RemotingCommand
+from codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
 from codec.remoting.json_header import decode_json_header, decode_json_header_loosely
 from tests.codec.samples import INT32
 from tests.codec.wire import Wire, raw_frame

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.properties import decode_properties_text
+from codec.bodies.config import decode_properties_text
 from codec.bodies.registration import RegisterBrokerBody
 from codec.errors import CodecError
 from codec.fastjson import FASTJSON, loads

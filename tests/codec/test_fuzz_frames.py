@@ -12,8 +12,9 @@ from typing import Final
 import pytest
 
 from codec.errors import CodecError
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
+from codec.remoting.frame import decode_frame, encode_frame
 from tests.codec.mutants import MUTATIONS, mutated, sources
 from tests.codec.wire import KINDS
 

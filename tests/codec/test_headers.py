@@ -21,7 +21,8 @@ from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHead
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.headers.signed import SignedSendV2
 from codec.headers.topics import CreateTopicRequestHeader
-from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame
 from tests.codec.values import HEADERS, structs
 from tests.codec.wire import Wire
 from tests.operations import OPERATIONS

@@ -7,8 +7,7 @@ from itertools import groupby
 import pytest
 
 from codec.inner_batch import INNER_BATCH, unwrapped
-from codec.scan.arrow import scan_batches
-from codec.scan.inner_rows import inner_rows
+from codec.scan.arrow import inner_rows, scan_batches
 from codec.store.record import decode_record
 from tests.support import JavaStore
 

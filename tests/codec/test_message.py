@@ -29,8 +29,9 @@ from codec.ids import (
     time_of_uniq_id,
     unpack_host,
 )
-from codec.message import Message, MessageQueue
+from codec.message import Message
 from codec.message_batch import decode_batch, encode_batch
+from codec.message_queue import MessageQueue
 from codec.names import (
     check_group,
     check_topic,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.bodies.properties import (
+from codec.bodies.config import (
     format_properties,
     load_properties_file,
     parse_properties,

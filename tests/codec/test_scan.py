@@ -18,9 +18,8 @@ from codec.compression import compress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
-from codec.scan.arrow import scan_batches, to_arrow
+from codec.scan.arrow import scan_batches, schema, to_arrow
 from codec.scan.arrow_arrays import dictionary
-from codec.scan.schema import schema
 from codec.store.record import decode_record
 from codec.store.record_encoder import encode_filler, encode_record
 from tests.codec.samples import make_record, record_fields

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from codec.scan import StopReason, scan_positions
-from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
+from codec.scan.walk import LEAST_ROWS, follow, walk_lanes
 from codec.store.record_encoder import encode_filler
 from tests.codec.samples import make_record
 

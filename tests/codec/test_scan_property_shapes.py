@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.properties import decode_properties
-from codec.scan import property_shapes as shapes
+from codec.scan import properties as shapes
 from codec.scan.properties import split_properties
 
 HOSTILE = st.lists(

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from codec.compression import compress
 from codec.scan import arrow, scan_positions
-from codec.scan.arrow import to_arrow
+from codec.scan.arrow import schema, to_arrow
 from codec.scan.arrow_arrays import select, size_of, views
-from codec.scan.schema import schema
 from tests.codec.samples import make_record
 
 BODIES = st.lists(

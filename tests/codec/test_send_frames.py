@@ -12,9 +12,10 @@ from codec.core.replies import offset_text
 from codec.errors import LocalProtocolError
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import MAX_FRAME, RemotingCommand, encode_frame
-from codec.remoting.send_frames import SendReplyFrames, SendRequest, SendTemplate
+from codec.remoting.frame import MAX_FRAME, encode_frame
+from codec.remoting.reply_head import SendReplyFrames, SendRequest, SendTemplate
 from tests.codec.samples import INT32, INT64
 from tests.codec.values import TEXT, structs
 

@@ -16,7 +16,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.signed import SIGNATURE
 from codec.remoting.command import RemotingCommand
 from codec.remoting.frame import decode_frame, encode_frame
-from codec.remoting.send_frames import SendRequest, SendTemplate
+from codec.remoting.reply_head import SendRequest, SendTemplate
 from codec.remoting.signature import UNIQUE_KEY_QUERY, Mac, Signer, is_signed_with
 from tests.codec.samples import INT32, INT64
 from tests.codec.values import TEXT, structs

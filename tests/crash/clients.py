@@ -19,7 +19,7 @@ from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt
 from codec.message_batch import encode_batch
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_record, decode_records
 from tests.broker.support import pull_header, send_header
 from tests.crash.model import Commit, End, Gone, Kind, Model, Read, Sent, dead_letter_topic, retry_topic

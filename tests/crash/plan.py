@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST
 from broker.testing.power_cut import Journal
 from tests.crash.image import Image
 

@@ -61,9 +61,9 @@ class Machine:
 
 def set_up(machine: Machine) -> None:
     """Has servers that are imported from now on believe a machine, and look for files to remove at once."""
-    import broker.clock
+    import broker.system
 
-    broker.clock.system_now_ms = machine.now_ms
+    broker.system.system_now_ms = machine.now_ms
     from broker.disk.real import RealDisk
     from broker.node import open_broker
     from broker.store import retention

@@ -21,8 +21,8 @@ from broker.errors import StoreError
 from broker.node import open_broker
 from broker.store import MessageStore
 from broker.testing.disk import SimulatedDisk
-from broker.testing.memory_network import HOST, MemoryNetwork
-from codec.remoting.frame import RemotingCommand
+from broker.testing.in_memory import HOST, MemoryNetwork
+from codec.remoting.command import RemotingCommand
 from tests.crash.clients import Clients
 from tests.crash.model import Model
 from tests.crash.plan import PAUSES_S, PORT, SAVE_S, SETTINGS, TOPICS, Clock, Fault, Plan, image_of

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import trio
 
 from codec.headers.base import Header, to_ext
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand
 
 
 class Gone(Exception):

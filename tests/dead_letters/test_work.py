@@ -9,15 +9,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import MemoryCluster, embedded_in_memory
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
 from codec.codes import Perm, RequestCode, ResponseCode
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from codec.operations.messages import CONSUMER_SEND_MSG_BACK
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import UNREACHED, Admin, GroupNotFound, Producer, PullConsumer
 from rmqcli.dead_letters.access import opened
 from rmqcli.dead_letters.letter import REDRIVEN_FROM, NoDeadLetters, NotReadable, Selection, selection

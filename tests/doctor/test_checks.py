@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo
+from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo
 from codec.codes import Perm
 from rmqcli.client import ClientError, ConnectionFailed, NoRoute, NotPermitted, NotSupported, RequestTimeout
 from rmqcli.doctor import brokers, groups, servers

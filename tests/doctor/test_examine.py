@@ -5,10 +5,9 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import embedded_in_memory
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost, embedded_in_memory
 from codec.codes import RequestCode, ResponseCode
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import UNREACHED, Admin, PushConsumer
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Status

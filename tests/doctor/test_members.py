@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.route import BrokerData, QueueData, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
+from codec.bodies.running import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStatus,
+    ProcessQueueInfo,
+)
 from codec.bodies.stats import OffsetWrapper
 from codec.codes import Perm
 from codec.message_queue import MessageQueue

@@ -9,12 +9,11 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import MemoryCluster, embedded_in_memory
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.codes import RequestCode
 from codec.message import Message, MessageExt
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status

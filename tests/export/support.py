@@ -12,15 +12,14 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from codec.message import MessageExt
-from codec.scan.arrow import scan_batches
-from codec.scan.schema import schema
+from codec.scan.arrow import scan_batches, schema
 from codec.store.record import decode_record
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.output.folder import LocalPlace
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.export.output.parquet import Output
-from rmqcli.export.output.places import LocalPlace
 from rmqcli.store import CommitLogFiles
 from tests.codec.samples import make_record
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore

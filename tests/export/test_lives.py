@@ -9,7 +9,7 @@ import pytest
 from broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export.lives import is_another
-from rmqcli.export.output.spans import LastRow
+from rmqcli.export.output.manifest import LastRow
 from tests.cli.conftest import Run
 
 SAID = "the topic was deleted and created again after the last export, which ended with another message at offset"

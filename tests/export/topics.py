@@ -13,7 +13,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.headers.base import from_ext
 from codec.headers.pull import PullMessageRequestHeader
 from codec.message import Message, MessageExt
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_record
 from rmqcli.client import Producer, PullConsumer
 from tests.client.scripted import Network, Reply, Server, route

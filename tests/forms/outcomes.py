@@ -35,8 +35,9 @@ from codec.errors import CodecError
 from codec.message import Message
 from codec.message_batch import decode_batch, encode_batch
 from codec.properties import decode_properties, mended_properties, properties_problem
+from codec.remoting.command import RemotingCommand
 from codec.remoting.connection import Connection
-from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
+from codec.remoting.frame import decode_frame, encode_frame
 from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.record import decode_record, decode_records, peek_record, scan_record
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2

@@ -10,13 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import MemoryCluster, embedded_in_memory
-from broker.testing.memory_network import LOST, Lost
+from broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
 from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from codec.codes import RequestCode
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     Admin,
     ConsumeResult,

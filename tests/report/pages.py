@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.route import BrokerData, ClusterInfo
-from codec.bodies.running import ConsumerRunningInfo
+from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo
 from codec.bodies.stats import OffsetWrapper, TopicOffset
 from codec.message_queue import MessageQueue
 from rmqcli.client import RequestTimeout

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from codec.scan.schema import schema
+from codec.scan.arrow import schema
 from rmqcli.client import NotPermitted
 from rmqcli.sql.engine import Session, Worker
 from rmqcli.sql.errors import InvalidQuery, ReadAgain, SqlError, UnknownTable

@@ -11,7 +11,7 @@ from codec.core.dispatch import EntryRun
 from codec.core.walk import Walk
 from rmqcli.store.read import sequences
 from rmqcli.store.repair import rebuild, salvage, salvage_order
-from rmqcli.store.verify import commit_log, missing_entries
+from rmqcli.store.verify import commit_log, consume_queues
 from rmqcli.store.verify import store as verify_store
 
 
@@ -33,7 +33,7 @@ def one_by_one(enabled: bool = True) -> Iterator[None]:
     """Within the block nothing is read many records at once, and nothing is known to agree."""
     with pytest.MonkeyPatch.context() as patch:
         if enabled:
-            for module in (sequences, rebuild, salvage, salvage_order, commit_log, missing_entries):
+            for module in (sequences, rebuild, salvage, salvage_order, commit_log, consume_queues):
                 patch.setattr(module, "Dispatch", _OneByOne)
             patch.setattr(verify_store, "_agreement", lambda folder: None)
         yield

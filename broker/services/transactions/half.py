@@ -21,8 +21,7 @@ import trio
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.services.messages import hide, own_message, real_place, restored
-from broker.services.put import put
+from broker.services.put import hide, own_message, put, real_place, restored
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.message import MessageExt

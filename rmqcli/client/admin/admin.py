@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
 from codec.headers.base import Header
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 
@@ -15,30 +15,29 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.access import AccessAdmin
     from rmqcli.client.admin.brokers import BrokerAdmin
     from rmqcli.client.admin.clients import ClientAdmin
-    from rmqcli.client.admin.controllers import ControllerAdmin
+    from rmqcli.client.admin.controllers import ControllerAdmin, ReplicationAdmin
     from rmqcli.client.admin.groups import GroupAdmin
     from rmqcli.client.admin.messages import MessageAdmin
     from rmqcli.client.admin.name_servers import NameServerAdmin
     from rmqcli.client.admin.offsets import OffsetAdmin
-    from rmqcli.client.admin.replication import ReplicationAdmin
-    from rmqcli.client.admin.static_topics import StaticTopicAdmin
-    from rmqcli.client.admin.topics import TopicAdmin
+    from rmqcli.client.admin.topics import StaticTopicAdmin, TopicAdmin
     from rmqcli.client.admin.upkeep import UpkeepAdmin
 
 _AREAS = {
-    "topics": "TopicAdmin",
-    "groups": "GroupAdmin",
-    "offsets": "OffsetAdmin",
-    "clients": "ClientAdmin",
-    "brokers": "BrokerAdmin",
-    "messages": "MessageAdmin",
-    "name_servers": "NameServerAdmin",
-    "access": "AccessAdmin",
-    "replication": "ReplicationAdmin",
-    "controllers": "ControllerAdmin",
-    "upkeep": "UpkeepAdmin",
-    "static_topics": "StaticTopicAdmin",
+    "topics": ("rmqcli.client.admin.topics", "TopicAdmin"),
+    "groups": ("rmqcli.client.admin.groups", "GroupAdmin"),
+    "offsets": ("rmqcli.client.admin.offsets", "OffsetAdmin"),
+    "clients": ("rmqcli.client.admin.clients", "ClientAdmin"),
+    "brokers": ("rmqcli.client.admin.brokers", "BrokerAdmin"),
+    "messages": ("rmqcli.client.admin.messages", "MessageAdmin"),
+    "name_servers": ("rmqcli.client.admin.name_servers", "NameServerAdmin"),
+    "access": ("rmqcli.client.admin.access", "AccessAdmin"),
+    "replication": ("rmqcli.client.admin.controllers", "ReplicationAdmin"),
+    "controllers": ("rmqcli.client.admin.controllers", "ControllerAdmin"),
+    "upkeep": ("rmqcli.client.admin.upkeep", "UpkeepAdmin"),
+    "static_topics": ("rmqcli.client.admin.topics", "StaticTopicAdmin"),
 }
+"""The module and the class of each area."""
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
@@ -100,6 +99,7 @@ class Admin(Client):
         def __getattr__(self, name: str) -> Any:
             if name not in _AREAS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            area = getattr(import_module(f"rmqcli.client.admin.{name}"), _AREAS[name])(self)
+            module, area_type = _AREAS[name]
+            area = getattr(import_module(module), area_type)(self)
             setattr(self, name, area)
             return area

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
-from codec.bodies.properties import encode_properties_text
+from codec.bodies.config import encode_properties_text
 from codec.bodies.route import ClusterInfo
 from codec.bodies.stats import BrokerStatsData, OffsetWrapper
 from codec.codes import MASTER_ID

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from codec.bodies.running import (
+    ClientConnection,
+    ConsumeMessageDirectlyResult,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+)
 from codec.codes import ResponseCode
 from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies.controller import ReplicasInfo
-from codec.bodies.properties import encode_properties_text
+from codec.bodies.config import encode_properties_text
+from codec.bodies.controller import EpochEntryCache, HARuntimeInfo, ReplicasInfo
+from codec.headers.brokers import ResetMasterFlushOffsetHeader
 from codec.headers.controller import (
     CleanControllerBrokerDataRequestHeader,
     ElectMasterRequestHeader,
     ElectMasterResponseHeader,
     GetMetaDataResponseHeader,
 )
+from codec.operations.brokers import GET_BROKER_EPOCH_CACHE, GET_BROKER_HA_STATUS, RESET_MASTER_FLUSH_OFFSET
 from codec.operations.controller import (
     CLEAN_BROKER_DATA,
     CONTROLLER_ELECT_MASTER,
@@ -83,3 +85,22 @@ class ControllerAdmin(Area):
             is_clean_living_broker=living,
         )
         await self.instance.ask(await self.leader(address), CLEAN_BROKER_DATA, header, None)
+
+
+class ReplicationAdmin(Area):
+    async def states(
+        self, seats: Mapping[str, str], *, failures: Failures | None = None
+    ) -> dict[str, HARuntimeInfo]:
+        """Return the slaves of each master, and the master of each slave (code 907)."""
+        return await self.bodies(seats, GET_BROKER_HA_STATUS, None, failures)
+
+    async def epochs(
+        self, seats: Mapping[str, str], *, failures: Failures | None = None
+    ) -> dict[str, EpochEntryCache]:
+        """Return the parts of the log by the masters that wrote them (code 1007); only with a controller."""
+        return await self.bodies(seats, GET_BROKER_EPOCH_CACHE, None, failures)
+
+    async def set_master_flush_offset(self, seats: Mapping[str, str], offset: int) -> TopicChange:
+        """Tell slaves how far their master has flushed (code 908); a master ignores it."""
+        header = ResetMasterFlushOffsetHeader(master_flush_offset=offset)
+        return await self.change(seats, RESET_MASTER_FLUSH_OFFSET, header, None)

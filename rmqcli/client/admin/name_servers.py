@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies.properties import encode_properties_text
+from codec.bodies.config import encode_properties_text
 from codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     DeleteKVConfigRequestHeader,

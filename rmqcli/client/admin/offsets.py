@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies.connections import ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType, MessageModel
+from codec.bodies.route import TopicRouteData
+from codec.bodies.running import ConsumerConnection
 from codec.bodies.stats import ConsumeStats, QueueTimeSpan, TopicOffset
+from codec.codes import PullSysFlag, ResponseCode
 from codec.headers.groups import GetConsumeStatsRequestHeader
+from codec.headers.offsets import GetMaxOffsetRequestHeader, GetMinOffsetRequestHeader
+from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.topics import QueryConsumeTimeSpanRequestHeader
 from codec.message_queue import MessageQueue
 from codec.operations.groups import GET_CONSUME_STATS
+from codec.operations.messages import PULL_MESSAGE
+from codec.operations.offsets import GET_MAX_OFFSET, GET_MIN_OFFSET
 from codec.operations.topics import QUERY_CONSUME_TIME_SPAN
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.values import NextMessage, QueueLag, ResetPlan, ResetResult, ResetTarget
-from rmqcli.client.errors import ClientError, NotFound
-from rmqcli.client.group.offsets import OffsetCalls
+from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
+from rmqcli.client.group.offset_store import OffsetCalls
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.pull.consumer import TOOLS_GROUP
+from rmqcli.client.results import PULL_STATUSES
+from rmqcli.client.wire.messages import read_messages
 
 _NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
 DAWN_MS = 1_000_000_000_000  # 2001: no message is older
@@ -226,3 +236,49 @@ def _next_message(span: QueueTimeSpan, now_ms: int) -> NextMessage:
     expired = span.consume_time_stamp <= 0 < span.min_time_stamp
     since = span.min_time_stamp if expired else span.consume_time_stamp
     return NextMessage(max(0, now_ms - since) if since > 0 else 0, expired)
+
+
+def every_queue(topic: str, data: TopicRouteData) -> list[MessageQueue]:
+    """Return the queues of a topic that are written or read: 0 to the larger number of both, by broker."""
+    return [
+        MessageQueue(topic, one.broker_name, number)
+        for one in data.queue_datas
+        for number in range(max(one.read_queue_nums, one.write_queue_nums))
+    ]
+
+
+async def ends_of(instance: ClientInstance, address: str, queue: MessageQueue) -> TopicOffset:
+    """Return what the statistics of a topic would say of a queue; ClientError."""
+    topic, name, number = queue.topic, queue.broker_name, queue.queue_id
+    at_least = GetMinOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
+    at_most = GetMaxOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
+    low = max(0, (await instance.ask(address, GET_MIN_OFFSET, at_least, None)).header.offset)
+    high = max(0, (await instance.ask(address, GET_MAX_OFFSET, at_most, None)).header.offset)
+    last = await _store_time(instance, address, queue, high - 1) if high > low else 0
+    return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=last)
+
+
+async def _store_time(instance: ClientInstance, address: str, queue: MessageQueue, offset: int) -> int:
+    """Return the store time of a message, 0 when it may not be read. No request asks for the time alone."""
+    header = PullMessageRequestHeader(
+        consumer_group=TOOLS_GROUP,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=1,
+        sys_flag=int(PullSysFlag.SUBSCRIPTION),
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+        bname=queue.broker_name,
+    )
+    try:
+        reply = await instance.call(address, PULL_MESSAGE.code, header, ok=PULL_STATUSES)
+    except BrokerRefused:
+        return 0  # a topic or account without the permission to read
+    if reply.code != ResponseCode.SUCCESS:
+        return 0
+    messages = (await read_messages(reply.body, queue.broker_name, begin=offset)).messages
+    return messages[-1].store_timestamp if messages else 0

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from codec.bodies.config import TopicConfig
+from codec.bodies.config import TopicConfig, TopicConfigAndQueueMapping
 from codec.bodies.route import TopicRouteData
 from codec.bodies.stats import QueryConsumeQueueResponseBody, TopicOffset
 from codec.codes import Perm
@@ -20,6 +20,7 @@ from codec.headers.topics import (
     CreateTopicRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
     DeleteTopicRequestHeader,
+    GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
     QueryConsumeQueueRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
@@ -32,9 +33,11 @@ from codec.operations.routes import DELETE_TOPIC_IN_NAMESRV, GET_ALL_TOPIC_LIST_
 from codec.operations.topics import (
     DELETE_TOPIC_IN_BROKER,
     GET_ALL_TOPIC_CONFIG,
+    GET_TOPIC_CONFIG,
     GET_TOPIC_STATS_INFO,
     QUERY_CONSUME_QUEUE,
     QUERY_TOPIC_CONSUME_BY_WHO,
+    UPDATE_AND_CREATE_STATIC_TOPIC,
     UPDATE_AND_CREATE_TOPIC,
 )
 from rmqcli.client.admin.area import Area, gather, gather_all
@@ -129,7 +132,7 @@ class TopicAdmin(Area):
         These are the queues from 0 to the larger of the numbers of read and of write queues, on the named
         brokers or on all: those that a broker leaves out are asked for one by one.
         """
-        from rmqcli.client.admin.queue_ends import ends_of, every_queue
+        from rmqcli.client.admin.offsets import ends_of, every_queue
 
         header = GetTopicStatsInfoRequestHeader(topic=topic)
         masters = await self.masters(topic)
@@ -344,3 +347,33 @@ def _checked(change: TopicChange) -> TopicChange:
     if change.failures and not change.brokers:
         raise next(iter(change.failures.values()))
     return change
+
+
+class StaticTopicAdmin(Area):
+    async def mappings(self, topic: str) -> dict[str, TopicConfigAndQueueMapping]:
+        """Settings and mapping of a topic on every master that has it. The first failure raises: a plan that
+        lacks a broker would lose its queues.
+        """
+        masters = await self._admin.brokers.masters()
+        header = GetTopicConfigRequestHeader(topic=topic, lo=True)  # without it, brokers leave out mappings
+
+        async def ask(name: str) -> TopicConfigAndQueueMapping | None:
+            try:
+                return (await self.instance.ask(masters[name], GET_TOPIC_CONFIG, header, None)).body
+            except TopicNotFound:
+                return None
+
+        found = await gather_all(masters, ask)
+        return {name: config for name, config in found.items() if config is not None}
+
+    async def put(self, mapped: Mapping[str, TopicConfigAndQueueMapping], *, force: bool = False) -> None:
+        """Write settings and mapping to each of these masters, one after the other; the first failure raises.
+
+        A broker refuses an older epoch, and changes of ranges that are fixed, unless `force`.
+        """
+        masters = await self._admin.brokers.masters(brokers=mapped)
+        for name, config in mapped.items():
+            header = replace(topic_header(config), force=force)
+            detail = config.mapping_detail
+            if detail is not None:
+                await self.instance.ask(masters[name], UPDATE_AND_CREATE_STATIC_TOPIC, header, detail)

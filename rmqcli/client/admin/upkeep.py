@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from codec.bodies.properties import encode_properties_text
+from codec.bodies.config import encode_properties_text
 from codec.codes import ResponseCode
 from codec.headers.brokers import (
     AddBrokerRequestHeader,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from codec.bodies.connections import ClientConnection
 from codec.bodies.heartbeat import MessageModel, SubscriptionData
+from codec.bodies.running import ClientConnection
 from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue

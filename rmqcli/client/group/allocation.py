@@ -12,7 +12,7 @@ from itertools import chain
 
 from codec.allocation import STRATEGIES, Allocate, averagely, averagely_by_circle, consistent_hash
 from codec.message_queue import MessageQueue
-from rmqcli.client.produce.queue_selectors import room_of
+from rmqcli.client.produce.targets import room_of
 
 __all__ = [
     "STRATEGIES",

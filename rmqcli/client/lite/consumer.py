@@ -24,11 +24,15 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, StartOffsets, offset_store
 from rmqcli.client.group.rebalance import PullRebalance
-from rmqcli.client.group.settings import LiteSettings
-from rmqcli.client.group.subscription import MessageSelector, Subscription, check_at_broker, subscription_of
+from rmqcli.client.group.settings import (
+    LiteSettings,
+    MessageSelector,
+    Subscription,
+    check_at_broker,
+    subscription_of,
+)
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.lite.assigned_queue import AssignedQueue, consumed_offsets
-from rmqcli.client.lite.pulling import Pulling
+from rmqcli.client.lite.pulling import AssignedQueue, Pulling, consumed_offsets
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify

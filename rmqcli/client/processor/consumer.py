@@ -11,7 +11,7 @@ from codec.headers.offsets import GetConsumerStatusRequestHeader
 from codec.message_queue import MessageQueue
 from codec.operations.clients import GET_CONSUMER_RUNNING_INFO, NOTIFY_CONSUMER_IDS_CHANGED
 from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.processor.processor import BrokerRequest
 

@@ -20,7 +20,8 @@ from codec.operations.clients import (
 )
 from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
 from codec.operations.operation import AnyOperation, Operation
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.wire.link import Link
 

@@ -20,10 +20,17 @@ from codec.store.record import decode_record
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.processor.running_info import push_info
-from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult, OrderlyContext, OrderlyResult
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
-from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.push.state import (
+    Call,
+    ConsumeContext,
+    ConsumeResult,
+    GroupState,
+    OrderlyContext,
+    OrderlyResult,
+    log,
+)
 from rmqcli.client.wire.messages import unpack
 
 RESET_WAIT = 10.0  # seconds that running listeners get before their queues are moved

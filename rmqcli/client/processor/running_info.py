@@ -19,7 +19,7 @@ from rmqcli.client.instance import ClientInstance
 
 if TYPE_CHECKING:
     from rmqcli.client.group.settings import LiteSettings
-    from rmqcli.client.lite.assigned_queue import AssignedQueue
+    from rmqcli.client.lite.pulling import AssignedQueue
     from rmqcli.client.push.process_queue import ProcessQueue
     from rmqcli.client.push.state import GroupState
 

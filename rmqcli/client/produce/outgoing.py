@@ -7,7 +7,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import maxsize
 
 import msgspec
@@ -18,15 +18,17 @@ from codec.compression import compress
 from codec.core.pairs import write_pairs
 from codec.errors import LocalProtocolError
 from codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
-from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
+from codec.message import RETRY_PREFIX, Message, PropertyName, SystemTopic, check_topic
+from codec.message_batch import encode_batch
+from codec.message_queue import MessageQueue
 from codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE_V2
 from codec.operations.operation import Operation
-from codec.properties import (
-    MAX_PROPERTIES_LENGTH,
-    REPLY_TYPE,
-    encode_properties,
-)
+from codec.properties import MAX_PROPERTIES_LENGTH, REPLY_TYPE, encode_properties
+from codec.remoting.command import RemotingCommand
+from codec.remoting.reply_head import SendRequest, SendTemplate
 from rmqcli.client.errors import InvalidRequest, valid
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.wire.requests import request_of
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
@@ -187,3 +189,125 @@ def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
         raise InvalidRequest(
             f"RECONSUME_TIME {times!r} or MAX_RECONSUME_TIMES {maximum!r} is not a number"
         ) from None
+
+
+ITEM_HEAD = 22  # bytes of an item besides body and properties
+UNIQ_KEY_SIZE = 66  # bytes of a UNIQ_KEY property to be added: name, two separators, up to 56 characters
+
+
+def _size(message: Message) -> int:
+    size = ITEM_HEAD + len(message.body) + len(properties_bytes(message.properties)) + 1
+    return size if message.uniq_key else size + UNIQ_KEY_SIZE
+
+
+def split_batch(
+    messages: Iterable[Message], max_bytes: int = MAX_MESSAGE_SIZE, max_count: int = 0
+) -> Iterator[list[Message]]:
+    """Split messages, in order, into lists that fit one batch: one topic, at most `max_bytes` encoded.
+
+    `max_count` limits the messages of a list (0: no limit). A message that is too large for any batch gets a
+    list of its own, which the send refuses.
+    """
+    part: list[Message] = []
+    room = max_bytes
+    for message in messages:
+        size = _size(message)
+        full = size > room or (max_count and len(part) >= max_count)
+        if part and (full or part[0].topic != message.topic):
+            yield part
+            part, room = [], max_bytes
+        part.append(message)
+        room -= size
+    if part:
+        yield part
+
+
+def check_batch(messages: Sequence[Message]) -> None:
+    """Raise InvalidRequest when these messages cannot form a batch."""
+    if not messages:
+        raise InvalidRequest("a batch needs at least one message")
+    topic, wait = messages[0].topic, messages[0].properties.get(PropertyName.WAIT, "true")
+    if topic.startswith(RETRY_PREFIX):
+        raise InvalidRequest("messages of a retry topic cannot be sent in a batch")
+    for message in messages:
+        if message.topic != topic:
+            raise InvalidRequest(f"a batch has one topic, not {topic} and {message.topic}")
+        if message.delay_level > 0:
+            raise InvalidRequest("messages with a delay level cannot be sent in a batch")
+        if message.properties.get(PropertyName.WAIT, "true") != wait:
+            raise InvalidRequest("messages of a batch must agree on WAIT")
+
+
+def batch_outgoing(messages: Sequence[Message], preparer: Preparer, namespace: str = "") -> Outgoing:
+    """Return the batch as one request body; InvalidRequest when it breaks a rule or the size limit.
+
+    Brokers add the properties of the batch to those of each item.
+    """
+    check_batch(messages)
+    for message in messages:
+        preparer.check(message)
+    items = [preparer.identified(message) for message in messages]
+    try:
+        body = encode_batch(items)
+    except LocalProtocolError as error:
+        raise InvalidRequest(str(error)) from error
+    if len(body) > preparer.max_message_size:
+        raise InvalidRequest(
+            f"the batch has {len(body)} bytes, more than {preparer.max_message_size}: use split_batch"
+        )
+    wait = items[0].properties.get(PropertyName.WAIT)
+    whole = {PropertyName.WAIT: wait, PropertyName.INSTANCE_ID: namespace}
+    properties = properties_bytes({name: value for name, value in whole.items() if value}).decode()
+    msg_id = ",".join(item.uniq_key or "" for item in items)
+    return Outgoing(items[0].topic, body, 0, properties, 0, msg_id, batch=True)
+
+
+MAX_KEPT = 4096  # queues whose header is kept
+
+
+class SendHeaders:
+    """The send requests of one producer group."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._kept: dict[MessageQueue, SendTemplate] = {}
+
+    def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | SendRequest:
+        """Return a new request for every attempt; InvalidRequest when a name cannot be sent."""
+        if not outgoing.is_plain:
+            return self.command(outgoing, queue)
+        template = self._kept.get(queue)
+        if template is None:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            template = self._kept[queue] = self._template(outgoing, queue)
+        return SendRequest(template, self._instance.now_ms(), outgoing.properties, outgoing.body)
+
+    def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
+        """Return the same request without a template."""
+        return request_of(outgoing.operation, self._header(outgoing, queue), outgoing.body)
+
+    def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:
+        try:
+            return SendTemplate(self._header(outgoing, queue), self._instance.pool.signer)
+        except LocalProtocolError as error:
+            raise InvalidRequest(f"{outgoing.operation.name} cannot be sent: {error}") from error
+
+    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+        return SendMessageRequestHeaderV2(
+            producer_group=self._group,
+            topic=outgoing.topic,
+            default_topic=SystemTopic.AUTO_CREATE,
+            default_topic_queue_nums=self._instance.default_queues,
+            queue_id=queue.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self._instance.now_ms(),
+            flag=outgoing.flag,
+            properties=outgoing.properties,
+            reconsume_times=outgoing.reconsume_times,
+            unit_mode=self._instance.unit_mode,
+            max_reconsume_times=outgoing.max_reconsume_times,
+            batch=outgoing.batch,
+            bname=queue.broker_name,
+        )

@@ -25,17 +25,21 @@ from rmqcli.client.errors import (
     UnexpectedReply,
     refusal,
 )
-from rmqcli.client.identity import FORBIDDEN_PRODUCER, check_group_name
+from rmqcli.client.identity import FORBIDDEN_PRODUCER, Namespace, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.namespaces import Namespace
-from rmqcli.client.produce.batches import batch_outgoing
-from rmqcli.client.produce.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
-from rmqcli.client.produce.queue_selectors import QueueSelector
+from rmqcli.client.produce.outgoing import (
+    COMPRESS_LEVEL,
+    COMPRESS_OVER,
+    MAX_MESSAGE_SIZE,
+    Outgoing,
+    Preparer,
+    SendHeaders,
+    batch_outgoing,
+)
 from rmqcli.client.produce.request_reply import REQUEST_TIMEOUT, Requests, create_reply_message
 from rmqcli.client.produce.retries import RETRY_CODES, worth_another
-from rmqcli.client.produce.send_headers import SendHeaders
 from rmqcli.client.produce.send_soon import IN_FLIGHT, SendCallback, Underway
-from rmqcli.client.produce.targets import Targets
+from rmqcli.client.produce.targets import QueueSelector, Targets
 from rmqcli.client.results import SEND_STATUSES, SendResult, SendStatus, send_result
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic

@@ -20,10 +20,10 @@ from codec.message import Message, MessageExt, PropertyName
 from codec.names import reply_topic
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import REPLY_TYPE, decode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
+from rmqcli.client.identity import Namespace
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.results import SendResult
 from rmqcli.client.wire.messages import unpack

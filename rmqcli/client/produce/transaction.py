@@ -25,10 +25,10 @@ from codec.operations.messages import CHECK_TRANSACTION_STATE, END_TRANSACTION
 from codec.store.record import decode_records
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import called
-from rmqcli.client.namespaces import without_namespace
+from rmqcli.client.identity import without_namespace
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.producer import Producer, ProducerOptions
-from rmqcli.client.produce.queue_selectors import QueueSelector
+from rmqcli.client.produce.targets import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace.records import MessageType, TransactionEnd
 from rmqcli.client.wire.messages import unpack

@@ -20,13 +20,11 @@ from codec.operations.messages import PULL_MESSAGE
 from codec.operations.operation import Answer, Operation
 from codec.selector import tag_subscription
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.group.offsets import OffsetCalls
+from rmqcli.client.group.offset_store import OffsetCalls
 from rmqcli.client.group.rebalance import PullRebalance
-from rmqcli.client.group.settings import ConsumerSettings
-from rmqcli.client.group.subscription import MessageSelector
-from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
+from rmqcli.client.group.settings import ConsumerSettings, MessageSelector
+from rmqcli.client.identity import FORBIDDEN_CONSUMER, Namespace, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import pull_info
 from rmqcli.client.pull.next_pull import check_next_offset, place

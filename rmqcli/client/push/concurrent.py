@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import trio
 
 from codec.message import MessageExt, PropertyName
-from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import SendBack, consumed_again
-from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.push.state import Call, ConsumeContext, ConsumeResult, GroupState, log
 
 FAIR = 16
 LOCAL_RETRY = 5.0  # seconds until messages that could not be sent back are consumed again

@@ -22,9 +22,9 @@ from codec.message_queue import MessageQueue
 from codec.selector import ALL
 from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
 from rmqcli.client.group.offset_store import StartOffsets, offset_store
-from rmqcli.client.group.settings import PushSettings
-from rmqcli.client.group.subscription import (
+from rmqcli.client.group.settings import (
     MessageSelector,
+    PushSettings,
     Subscription,
     check_at_broker,
     subscription_of,
@@ -35,20 +35,19 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.processor.push import PushProcessor
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
-from rmqcli.client.push.listener import (
+from rmqcli.client.push.orderly import OrderlyService
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.pull_loop import PullLoop
+from rmqcli.client.push.rebalance import Locks, PushRebalance
+from rmqcli.client.push.send_back import SendBack
+from rmqcli.client.push.state import (
     ConcurrentListener,
     ConsumeResult,
+    GroupState,
     OrderlyListener,
     OrderlyResult,
     callable_listener,
 )
-from rmqcli.client.push.locks import Locks
-from rmqcli.client.push.orderly import OrderlyService
-from rmqcli.client.push.process_queue import ProcessQueue
-from rmqcli.client.push.pull_loop import PullLoop
-from rmqcli.client.push.rebalance import PushRebalance
-from rmqcli.client.push.send_back import SendBack
-from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.trace.consuming import consume_tracer, traced
 from rmqcli.client.trace.dispatcher import Traceable

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 import trio
 
 from codec.message import MessageExt
-from rmqcli.client.push.listener import Call, OrderlyContext, OrderlyResult
-from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.rebalance import Locks
 from rmqcli.client.push.send_back import SendBack, consumed_again
-from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.push.state import Call, GroupState, OrderlyContext, OrderlyResult, log
 
 LOCKED_AGAIN = 0.01
 CONTINUOUS = 60.0

@@ -16,8 +16,7 @@ import trio
 from codec.codes import MASTER_ID
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client.pull.next_pull import Idle
-from rmqcli.client.pull.queue_life import QueueLife
+from rmqcli.client.pull.next_pull import Idle, QueueLife
 
 PULL_MAX_IDLE = 120.0
 LOCK_VALIDITY = 30.0

@@ -13,20 +13,20 @@ from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
 from codec.operations.messages import PULL_MESSAGE
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError, TopicNotFound
 from rmqcli.client.group.offset_store import StartOffsets
-from rmqcli.client.group.subscription import Subscription
+from rmqcli.client.group.settings import Subscription
 from rmqcli.client.pull.next_pull import (
     BUSY,
     FAILED,
     FLOW_CONTROL,
+    FORMER,
     PAUSED,
     check_next_offset,
     place,
     why_moved,
 )
-from rmqcli.client.pull.queue_life import FORMER
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log

@@ -20,7 +20,7 @@ from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import (
     UNREACHED,
     ClientError,

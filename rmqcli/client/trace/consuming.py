@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
+from rmqcli.client.identity import without_namespace
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.namespaces import without_namespace
-from rmqcli.client.push.listener import Call
+from rmqcli.client.push.state import Call
 from rmqcli.client.trace.dispatcher import TRACE_TOPIC, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from codec.message import Message, PropertyName
-from rmqcli.client.namespaces import without_namespace
+from rmqcli.client.identity import without_namespace
 from rmqcli.client.results import SendResult, SendStatus
 
 FIELD = "\x01"

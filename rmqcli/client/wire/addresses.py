@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from codec import addresses
-from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_addresses
+from codec import ids
+from codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_addresses
 from rmqcli.client.errors import InvalidRequest, valid
 
 _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
@@ -17,7 +17,7 @@ _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 
 def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
     """("host", port) of "host:port"; InvalidRequest when it is none."""
-    return valid(addresses.split_address, address, default_port)
+    return valid(ids.split_address, address, default_port)
 
 
 def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -47,3 +47,43 @@ def local_ip() -> str:
             return "127.0.0.1"
         address: tuple[str, int] = probe.getsockname()
         return address[0]
+
+
+class AddressMap:
+    """Rules by what they replace; InvalidRequest for a rule that is neither of the two forms."""
+
+    def __init__(self, rules: Mapping[str, str] | None = None) -> None:
+        self._addresses: dict[str, str] = {}
+        self._hosts: dict[str, str] = {}
+        for source, target in (rules or {}).items():
+            self._add(source.strip(), target.strip())
+
+    def _add(self, source: str, target: str) -> None:
+        if _has_port(source) and _has_port(target):
+            self._addresses[join_address(*split_address(source))] = join_address(*split_address(target))
+        elif not (_has_port(source) or _has_port(target)):
+            self._hosts[_host(source)] = _host(target)
+        else:
+            raise InvalidRequest(
+                f"{source}={target}: expected HOST:PORT=HOST:PORT, or HOST=HOST for every port of a host"
+            )
+
+    def target(self, address: str) -> str:
+        """Return where to connect for `address`, which is returned itself without a rule."""
+        found = self._addresses.get(address)
+        if found is not None or not self._hosts:
+            return found or address
+        try:
+            host, port = split_address(address)
+        except InvalidRequest:
+            return address
+        return join_address(self._hosts[host], port) if host in self._hosts else address
+
+
+def _has_port(text: str) -> bool:
+    return "]:" in text or (text.count(":") == 1 and not text.startswith("["))
+
+
+def _host(text: str) -> str:
+    """Return a host without brackets; InvalidRequest if it is none."""
+    return split_address(text, 1)[0]

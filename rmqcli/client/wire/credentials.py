@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
+from codec.bodies.config import load_properties_file
+from codec.edited import unmarked
+from codec.errors import BodyError
 from codec.remoting.signature import Signer
 from rmqcli.client.errors import InvalidRequest
 
@@ -34,3 +43,73 @@ class Credentials:
     def signer(self) -> Signer:
         """Return the signer of requests with these keys."""
         return Signer(self.access_key, self.secret_key, self.security_token)
+
+
+_OF_YAML = re.compile(rb"^\s*(accessKey|secretKey)\s*:", re.MULTILINE)
+_OF_JAVA = re.compile(rb"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
+
+
+class Keys(NamedTuple):
+    """The keys in a file; None: it has none of the kind."""
+
+    access_key: str | None = None
+    secret_key: str | None = None
+    security_token: str | None = None
+
+
+def read_keys(path: str | os.PathLike[str] | int) -> Keys:
+    """Return the keys in a file or open descriptor. OSError; InvalidRequest, without any text of it, when it
+    cannot be read.
+    """
+    name = "standard input" if isinstance(path, int) else os.fspath(path)
+    with open(path, "rb", closefd=not isinstance(path, int)) as file:
+        data = file.read()
+    try:
+        found = _keys_in(unmarked(data), name)
+    except InvalidRequest:
+        raise
+    except (ValueError, BodyError):  # its text would show some of the file
+        raise InvalidRequest(f"{name}: not a text in UTF-8") from None
+    if not found.secret_key:
+        raise InvalidRequest(f"{name} holds no secret key")
+    return found
+
+
+def is_exposed(path: str | os.PathLike[str]) -> bool:
+    """Return True for a file that others than its owner may read. OSError."""
+    return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def credentials_of(access_key: str | None, keys: Keys, security_token: str | None = None) -> Credentials:
+    """Return the account of these keys; what is given apart wins. InvalidRequest without an access key."""
+    access_key = access_key or keys.access_key
+    if not access_key:
+        raise InvalidRequest("a secret key needs an access key")
+    return Credentials(access_key, keys.secret_key or "", security_token or keys.security_token)
+
+
+def _keys_in(data: bytes, name: str) -> Keys:
+    """Return the keys in a text. Comments of Java's form may be in any encoding. ValueError, BodyError."""
+    if _OF_JAVA.search(data):
+        return Keys(*_texts(load_properties_file(data), "AccessKey", "SecretKey", "SecurityToken"))
+    text = data.decode()
+    if _OF_YAML.search(data):
+        return Keys(*_texts(_of_yaml(text, name), "accessKey", "secretKey", "securityToken"))
+    return Keys(secret_key=text.partition("\n")[0].rstrip("\r") or None)
+
+
+def _texts(table: Mapping[str, object], *names: str) -> list[str | None]:
+    values = [table.get(name) for name in names]
+    return [str(value).strip() if isinstance(value, str | int) else None for value in values]
+
+
+def _of_yaml(text: str, name: str) -> dict[str, object]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:  # its text shows lines of the file
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidRequest(f"{name}: not a YAML file of keys")
+    return found

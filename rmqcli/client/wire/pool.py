@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from codec.codes import RequestCode as R
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.remoting.signature import Signer
 from rmqcli.client.errors import (
     ConnectionFailed,
@@ -20,7 +20,7 @@ from rmqcli.client.errors import (
     request_name,
     seconds_text,
 )
-from rmqcli.client.wire.address_map import AddressMap
+from rmqcli.client.wire.addresses import AddressMap
 from rmqcli.client.wire.link import Link, OnRequest, Request
 from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, Stream, close_forcefully, opened
 

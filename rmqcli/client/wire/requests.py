@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from codec.codes import LanguageCode, ResponseCode
 from codec.errors import CodecError
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import UnexpectedReply, refusal
 
 if TYPE_CHECKING:

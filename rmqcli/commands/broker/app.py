@@ -6,8 +6,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from rmqcli.cli.bare import BareGroup
-from rmqcli.cli.command import command_group
+from rmqcli.cli.command import BareGroup, command_group
 
 app = command_group(
     "broker",

@@ -16,18 +16,18 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import config_group
 from rmqcli.commands.broker.watch import read_configs
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.configuration import properties_of
-from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.commands.common.properties import (
+from rmqcli.commands.common.configuration import (
     NAME,
     DryRunOption,
     PatternsArgument,
     Servers,
     ValuesArgument,
     change_properties,
+    properties_of,
     show_properties,
     values_of,
 )
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.render.table import BROKER
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from rmqcli.commands.broker.app import (
 )
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers, with_feature
+from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import BROKER, GROUP, Column
 from rmqcli.render.text import age, local_time

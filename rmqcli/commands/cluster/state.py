@@ -17,8 +17,8 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.outcome import confirm, end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import Column, objects, show_rows
 from rmqcli.render.text import many

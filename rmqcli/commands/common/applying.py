@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from typer import Option
 
 from rmqcli.cli.exit_codes import CommandError
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import BrokersOption, Masters, Seats, SeatsOption, YesOption
+from rmqcli.cli.options import BrokersOption, Masters, OptionGroup, Seats, SeatsOption, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import BROKER, GROUP, TOPIC, Column, objects, show_rows
 from rmqcli.render.text import many

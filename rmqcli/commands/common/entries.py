@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.configuration import Servers, change_properties
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
-from rmqcli.commands.common.properties import Servers, change_properties
 from rmqcli.render.table import NAME_SERVER, Column, show_rows
 
 if TYPE_CHECKING:

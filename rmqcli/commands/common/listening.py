@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from codec.addresses import join_address, split_address
-from rmqcli.cli.option_groups import OptionGroup
+from codec.ids import join_address, split_address
+from rmqcli.cli.options import OptionGroup
 from rmqcli.doctor.reaching import kind_of
 from rmqcli.render.output import warn
 

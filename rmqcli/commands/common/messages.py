@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import FormatOption
+from rmqcli.cli.options import FormatOption, OptionGroup
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:

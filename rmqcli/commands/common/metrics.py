@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
 
-from codec.addresses import join_address
+from codec.ids import join_address
 from rmqcli.cli.account import account
 from rmqcli.cli.settings import Settings
 

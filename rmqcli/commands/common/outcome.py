@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+from typer import Option
 
 from rmqcli.cli.errors import Ended, exit_code_of, note_end
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import OptionGroup
 from rmqcli.cli.settings import Settings
+from rmqcli.doctor.finding import Finding, Status
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
     from rmqcli.client import ClientError, Producer, PushConsumer, TopicChange
+
 
 T = TypeVar("T")
 Failures: TypeAlias = "dict[str, ClientError]"
@@ -164,3 +170,61 @@ def traces_outcome(client: Producer | PushConsumer) -> ExitCode:
         why = "too many at once" if trouble is None else str(trouble)
     warn(f"{many(count, 'trace')} not written: {why}")
     return ExitCode.PARTLY
+
+
+def show_findings(settings: Settings, findings: Sequence[Finding]) -> None:
+    """Print one line for each finding, or one JSON document."""
+    from rmqcli.render import Column, Output, show_rows
+
+    output = Output()
+    if settings.json:
+        output.json({"namesrv": settings.namesrv, "checks": [finding._asdict() for finding in findings]})
+    elif settings.terminal:
+        for finding in findings:
+            output.line(_line(finding))
+    else:
+        show_rows(settings, [Column(name.upper(), name) for name in Finding._fields], findings)
+
+
+def _line(finding: Finding) -> str:
+    from rmqcli.render.text import one_line
+
+    status = finding.status.upper() if finding.status is Status.FAIL else finding.status.value
+    what: list[Any] = [finding.check, finding.target]
+    text = f"{status:<5} {' '.join(filter(None, what))}: {finding.text}"
+    return one_line(text if finding.fix is None else f"{text}; {finding.fix}")
+
+
+IfMissingOption = Annotated[
+    bool, Option("--if-missing", help="Create it only on brokers that do not have it.")
+]
+ReplaceOption = Annotated[
+    bool, Option("--replace", help="Overwrite all settings of an existing one; others get their defaults.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Existing(OptionGroup):
+    """The options of `create` for what exists already."""
+
+    if_missing: IfMissingOption = False
+    replace: ReplaceOption = False
+
+    def check(self) -> None:
+        """Raise a usage error for both options."""
+        if self.if_missing and self.replace:
+            raise usage_error("--if-missing and --replace cannot be combined")
+
+    def targets(
+        self, what: str, update: str, masters: Collection[str], holders: Collection[str]
+    ) -> list[str]:
+        """Return the masters to create `what` on; CommandError if some have it and no option was given."""
+        held = sorted(set(masters) & set(holders))
+        if self.replace or not held:
+            return sorted(masters)
+        if not self.if_missing:
+            raise CommandError(
+                f"{what} exists already on {', '.join(held)}: change settings with {update}, "
+                "or use --if-missing or --replace"
+            )
+        return sorted(set(masters) - set(held))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import OptionGroup
 
 if TYPE_CHECKING:
     from rmqcli.export.transform.decoding import Decoding
-    from rmqcli.export.transform.masks import Masks
+    from rmqcli.export.transform.masking import Masks
     from rmqcli.export.transform.transform import Transform
 
 
@@ -74,14 +74,13 @@ class Transforming(OptionGroup):
 
     def transform(self) -> Transform:
         """Return the transform. Raises usage errors, and SchemaError for a schema that cannot be used."""
-        from rmqcli.export.transform.sample import parse_sample
-        from rmqcli.export.transform.transform import Transform
+        from rmqcli.export.transform.transform import Transform, parse_sample
 
         sample = None if self.sample is None else parse_sample("--sample", self.sample)
         return Transform(sample, self._decoding(), self._masks())
 
     def _masks(self) -> Masks | None:
-        from rmqcli.export.transform.masks import parse_masks, read_key
+        from rmqcli.export.transform.masking import parse_masks, read_key
 
         if not self.mask:
             if self.mask_key_file is not None:

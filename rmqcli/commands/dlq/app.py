@@ -12,8 +12,7 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import KeyOption
+from rmqcli.cli.options import KeyOption, OptionGroup
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import Conditions

@@ -12,8 +12,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks, with_admin
 from rmqcli.commands.common.messages import Conditions
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
 from rmqcli.commands.dlq.app import (

@@ -10,8 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks, with_admin
 from rmqcli.commands.common.messages import Conditions, Form
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable

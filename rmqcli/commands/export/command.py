@@ -14,7 +14,7 @@ from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.common.transforming import Transforming
 from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import OptionGroup
 
 if TYPE_CHECKING:
     from rmqcli.export import Layout

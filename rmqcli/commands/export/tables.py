@@ -75,7 +75,7 @@ def _silence() -> None:
 def _follow(work: _Work, told: _Told, every: float) -> NoReturn:
     from dataclasses import replace
 
-    from rmqcli.export.tables.feed import feed
+    from rmqcli.export.tables.run import feed
     from rmqcli.grammar.offset_range import OffsetRange
 
     # What the range begins with, the table has behind it then.

@@ -11,7 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.commands.common.outcome import Failures
 
 if TYPE_CHECKING:
-    from codec.bodies.connections import ConsumerConnection
+    from codec.bodies.running import ConsumerConnection
     from rmqcli.client import Admin
 
 app = command_group("group", "Show and change consumer groups: lag, clients, settings.")

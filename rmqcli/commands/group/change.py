@@ -10,15 +10,13 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, usage_error
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import Masters, YesOption
+from rmqcli.cli.options import Masters, OptionGroup, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import FileOption, apply_file
-from rmqcli.commands.common.existing import Existing
-from rmqcli.commands.common.outcome import Failures, confirm, of_existing, show_change
-from rmqcli.commands.common.properties import DryRunOption
+from rmqcli.commands.common.configuration import DryRunOption
+from rmqcli.commands.common.outcome import Existing, Failures, confirm, of_existing, show_change
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.grammar.values import parse_retry_policy
 from rmqcli.render.output import note, warn

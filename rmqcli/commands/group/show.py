@@ -28,8 +28,7 @@ from rmqcli.render.text import local_seconds, one_line
 
 if TYPE_CHECKING:
     from codec.bodies.config import SubscriptionGroupConfig
-    from codec.bodies.connections import ConsumerConnection
-    from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
+    from codec.bodies.running import ConsumerConnection, ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
     from rmqcli.client import Admin, GroupDescription
     from rmqcli.doctor.finding import Finding
 
@@ -434,7 +433,7 @@ def check(settings: Settings, groups: GroupsArgument = None) -> None:
     1. Piped output: status, check, target, text, remedy. Brokers that do not respond are reported, and
     the exit code is 3.
     """
-    from rmqcli.commands.common.findings import show_findings
+    from rmqcli.commands.common.outcome import show_findings
     from rmqcli.doctor.finding import Status, worst
 
     failures: Failures = {}

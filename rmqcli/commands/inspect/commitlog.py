@@ -28,7 +28,7 @@ from rmqcli.commands.inspect.records import Selection, View, damage_report, show
 from rmqcli.grammar.offset_range import parse_range
 
 if TYPE_CHECKING:
-    from rmqcli.store.read.log_reader import Found
+    from rmqcli.store.read.commit_log import Found
 
 
 @command(
@@ -67,10 +67,10 @@ def commitlog(
     """
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLogFiles
+    from rmqcli.store.read.commit_log import plain_bodies
     from rmqcli.store.read.files import data_size
-    from rmqcli.store.read.log_reader import plain_bodies
     from rmqcli.store.read.log_records import log_records
-    from rmqcli.store.stats.log_counts import count_chosen
+    from rmqcli.store.stats.counts import count_chosen
 
     view.require_one(verify=verify)
     if verify:

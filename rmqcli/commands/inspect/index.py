@@ -144,7 +144,7 @@ def _show_chains(settings: Settings, links: Iterable[KeyItem], where: str | None
 
 def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:
     from codec.store.index_file import HEADER
-    from codec.store.record_explain import explain_fixed
+    from codec.store.record import explain_fixed
     from rmqcli.render.inspection import show_fields
 
     show_fields(settings, path, 0, explain_fixed(HEADER, data))
@@ -152,7 +152,7 @@ def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:
 
 def _explain_items(settings: Settings, links: Iterable[KeyItem]) -> None:
     from codec.store.index_file import ITEM, item_position
-    from codec.store.record_explain import explain_fixed
+    from codec.store.record import explain_fixed
     from rmqcli.render.inspection import show_fields
     from rmqcli.store.read.files import mapped
 

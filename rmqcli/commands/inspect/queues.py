@@ -41,7 +41,7 @@ from rmqcli.render.text import duration, local_seconds
 
 if TYPE_CHECKING:
     from rmqcli.store import Queue, QueueEntry
-    from rmqcli.store.read.log_reader import LogReader
+    from rmqcli.store.read.commit_log import LogReader
     from rmqcli.store.read.pending import DelayedMessage, DelayLevel
 
 _MIN_PARALLEL_BYTES = 16 * 1024 * 1024  # size of the entries from which several processes are faster than one
@@ -80,7 +80,7 @@ def consumequeue(
     """
     from codec.selector import parse_tags, tag_codes
     from rmqcli.store import queue_folders
-    from rmqcli.store.read.batch_queues import batch_topics
+    from rmqcli.store.read.consume_queue import batch_topics
     from rmqcli.store.select.entries import EntryChoice, messages_of
 
     view.require_one(verify=verify)
@@ -125,7 +125,7 @@ def consumequeue(
 
 
 def _log_of(queue: Queue, given: Path | None) -> LogReader:
-    from rmqcli.store.read.log_reader import LogReader
+    from rmqcli.store.read.commit_log import LogReader
 
     source = given or queue.store
     if source is None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import FormatOption, TagOption
+from rmqcli.cli.options import FormatOption, OptionGroup, TagOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import RawOption
 from rmqcli.commands.inspect.app import (
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from codec.message import MessageExt
     from codec.store.record_filter import RecordFilter
     from rmqcli.store import DamagedFile
-    from rmqcli.store.read.log_reader import Found, OnDamage
-    from rmqcli.store.stats.log_counts import LogCounts
+    from rmqcli.store.read.commit_log import Found, OnDamage
+    from rmqcli.store.stats.counts import LogCounts
 
 _MAX_EXPLAINED = 16 * 1024 * 1024
 _MAX_REPORTED = 100  # damages reported by one command
@@ -97,7 +96,7 @@ def damage_report() -> Iterator[OnDamage]:
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
     """Show at most `count` records (--explain: by default one); exit code 8 for unreadable bodies."""
-    from rmqcli.store.read.log_reader import inner_messages, plain_bodies
+    from rmqcli.store.read.commit_log import inner_messages, plain_bodies
 
     limit = 1 if view.explain and count is None else count
     with damage_report() as on_damage:
@@ -105,7 +104,7 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
         if view.explain:
             _explain(settings, plain)
         elif view.stats:
-            from rmqcli.store.stats.log_counts import count_records
+            from rmqcli.store.stats.counts import count_records
 
             show_statistics(settings, count_records(plain))
         else:
@@ -123,7 +122,7 @@ def _show_messages(settings: Settings, messages: Iterable[MessageExt], view: Vie
 
 
 def _explain(settings: Settings, found: Iterable[Found]) -> None:
-    from codec.store.record_explain import explain_record
+    from codec.store.record import explain_record
     from rmqcli.render.inspection import show_fields
     from rmqcli.store import DamagedFile
 
@@ -137,7 +136,7 @@ def _explain(settings: Settings, found: Iterable[Found]) -> None:
 
 def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
     """Show the fields of a damaged record as far as they can be read."""
-    from codec.store.record_explain import explain_record
+    from codec.store.record import explain_record
     from rmqcli.render.inspection import show_fields
     from rmqcli.render.output import warn
 

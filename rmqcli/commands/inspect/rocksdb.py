@@ -37,7 +37,7 @@ def rocksdb(path: RocksArgument, settings: Settings, tables: TablesArgument = No
     """
     from rmqcli.render import show_rows
     from rmqcli.render.output import json_line
-    from rmqcli.store.read.rocksdb import FOLDERS, find_tables, read_entries
+    from rmqcli.store.read.tables import FOLDERS, find_tables, read_entries
 
     for name in tables or ():
         if name not in FOLDERS:

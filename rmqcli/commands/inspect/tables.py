@@ -35,7 +35,7 @@ from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.table import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC, Column
 
 if TYPE_CHECKING:
-    from rmqcli.store.read.log_reader import Found
+    from rmqcli.store.read.commit_log import Found
     from rmqcli.store.select.group_positions import GroupPosition
 
 
@@ -231,7 +231,7 @@ def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption =
 
 def _explain_checkpoint(settings: Settings, file: Path) -> None:
     from codec.store.checkpoint import CHECKPOINT, SAFE_POINT, SAFE_POINT_AT
-    from codec.store.record_explain import explain_fixed
+    from codec.store.record import explain_fixed
     from rmqcli.render.inspection import show_fields
 
     data = file.read_bytes()

@@ -13,8 +13,7 @@ from rmqcli.cli.options import TopicArgument, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks, with_admin
 from rmqcli.commands.offsets.app import CreateGroupOption, DryRunOption, WaitOption, app, check_group_name
 from rmqcli.render.text import listed
 

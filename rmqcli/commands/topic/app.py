@@ -11,7 +11,7 @@ from typer import Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import OptionGroup
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import FileOption, apply_file
-from rmqcli.commands.common.existing import Existing
-from rmqcli.commands.common.outcome import Failures, confirm, of_existing, show_change
-from rmqcli.commands.common.properties import DryRunOption
+from rmqcli.commands.common.configuration import DryRunOption
+from rmqcli.commands.common.outcome import Existing, Failures, confirm, of_existing, show_change
 from rmqcli.commands.topic.app import NewPermOption, QueueCounts, app, confirm_hidden, perm_number
 from rmqcli.render.output import note, warn
 from rmqcli.render.text import many

@@ -11,7 +11,7 @@ from rmqcli.cli.options import BrokerOption, CountOption, QueueOption, TopicArgu
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.clocks import warn_of_clocks
+from rmqcli.commands.common.admin import warn_of_clocks
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app
 from rmqcli.render.output import warn

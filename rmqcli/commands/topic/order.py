@@ -16,9 +16,9 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import with_feature
+from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.entries import delete_entry, set_entry, show_entries
 from rmqcli.commands.common.outcome import confirm
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.topic.app import order_group, static_group
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import BROKER, QUEUE, TOPIC, Column, objects, show_rows

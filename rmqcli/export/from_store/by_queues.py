@@ -23,9 +23,8 @@ from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.scan.arrow import to_arrow
 from rmqcli.export.errors import ExportError
-from rmqcli.export.from_store.dispatched import last_indexed, newest_entry
-from rmqcli.export.from_store.parts import Part, scan_part
-from rmqcli.export.from_store.queue_entries import (
+from rmqcli.export.from_store.parts import Part, last_indexed, newest_entry, scan_part
+from rmqcli.export.from_store.queue_check import (
     Entries,
     QueueFile,
     UnsoundQueue,

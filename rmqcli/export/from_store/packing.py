@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided
 from rmqcli.export.from_store.parts import Part
-from rmqcli.export.from_store.queue_entries import QueueFile
+from rmqcli.export.from_store.queue_check import QueueFile
 from rmqcli.export.packing import packed
 from rmqcli.store.read.files import NamedFile, data_extents
 

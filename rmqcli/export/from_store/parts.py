@@ -20,15 +20,111 @@ import numpy as np
 
 from codec.errors import CorruptionError
 from codec.scan.arrow import scan_batches
-from codec.store.record import decode_record, scan_record
+from codec.store.index_file import HEADER, decode_header
+from codec.store.record import decode_record, scan_record, store_timestamp_at
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
+from rmqcli.export.from_store.queue_check import UnsoundQueue, last_place
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_store.times import log_range
 from rmqcli.render.output import warn
-from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
-from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
+from rmqcli.store.read.commit_log import (
+    CommitLogFiles,
+    LogViews,
+    commit_log_folder,
+    next_record,
+    require_zeros,
+)
+from rmqcli.store.read.consume_queue import Queue
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files, peeked
+from rmqcli.store.read.index import index_files
 from rmqcli.words import many
+
+_SAMPLES = 256
+_LOOK = 1 << 16
+
+
+class _Stamp(NamedTuple):
+    offset: int
+    time: int
+
+
+def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | None]:
+    """Return the commit-log offsets [begin, end) that hold all records in the times of `rows`; end None is
+    the end of the log. Both are starts of records.
+    """
+    timed = rows.begin_time is not None or rows.end_time is not None
+    if not timed or any(file.base is None for file in files):
+        return 0, None
+    with _Log(files) as log:
+        stamps = list(log.samples(rows.sample_bytes))
+        fallen = _fall(stamps, rows.set_back_ms)
+        if fallen is not None:
+            warn(f"the broker's clock was set back before commit-log offset {fallen}; the whole log is read")
+            return 0, None
+        begin, end = 0, None
+        if rows.begin_time is not None:
+            begin, _ = log.cross(stamps, rows.begin_time - rows.set_back_ms, rows.sample_bytes)
+        if rows.end_time is not None:
+            _, end = log.cross(stamps, rows.end_time + rows.set_back_ms, rows.sample_bytes)
+        return begin, end
+
+
+def _fall(stamps: Sequence[_Stamp], margin: int) -> int | None:
+    """Return the first record stored more than the margin (ms) before one in front of it."""
+    newest = 0
+    for stamp in stamps:
+        newest = max(newest, stamp.time)
+        if newest - stamp.time > margin:
+            return stamp.offset
+    return None
+
+
+class _Log(LogViews):
+    """Records near given places."""
+
+    def samples(self, least_step: int) -> Iterator[_Stamp]:
+        """Yield the first record of each file, and records at equal distances."""
+        step = max(sum(file.size for file in self.files) // _SAMPLES, least_step)
+        for number, file in enumerate(self.files):
+            for start in range(0, file.size, step):
+                stamp = self._first(number, start, min(start + step, file.size))
+                if stamp is not None:
+                    yield stamp
+
+    def cross(self, stamps: Sequence[_Stamp], time: int, least_step: int) -> tuple[int, int | None]:
+        """Return neighbouring records around a time: one stored before it (else 0), one not (else None)."""
+        number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
+        low = stamps[number - 1].offset if number else 0
+        if number == len(stamps):
+            return low, None
+        high = stamps[number].offset
+        while number and high - low > least_step:
+            stamp = self._between(low, high)
+            if stamp is None:
+                break
+            low, high = (stamp.offset, high) if stamp.time < time else (low, stamp.offset)
+        return low, high
+
+    def _between(self, low: int, high: int) -> _Stamp | None:
+        """Return a record after the middle of two records, else one before it."""
+        middle = (low + high) // 2
+        for begin, end in ((middle, high), (low + 1, middle)):
+            for number, file in enumerate(self.files):
+                base = file.base or 0
+                stamp = self._first(number, max(begin - base, 0), min(end - base, file.size))
+                if stamp is not None:
+                    return stamp
+        return None
+
+    def _first(self, number: int, start: int, stop: int) -> _Stamp | None:
+        look = _LOOK
+        while start < stop:
+            file, data = self.files[number], self.view(number)
+            found = next_record(file, data, start, min(start + look, stop))
+            if found is not None:
+                return _Stamp((file.base or 0) + found, store_timestamp_at(data, found))
+            start, look = start + look, look * 4
+        return None
 
 
 class Part(NamedTuple):
@@ -195,3 +291,46 @@ def _placed(error: CorruptionError, data: memoryview, position: int) -> Corrupti
     except CorruptionError as found:
         return CorruptionError(str(found), position)
     return error
+
+
+def newest_entry(queues: Sequence[Queue], store: Path) -> int:
+    """Return the commit-log offset of the newest entry of these queues, 0 without any; UnsoundQueue if one
+    points past the end of the log.
+    """
+    ends = [(last_place(queue), queue) for queue in queues]
+    file = offset_files(commit_log_folder(store))[-1]
+    for end, queue in ends:
+        if end >= (file.base or 0) + file.size:
+            raise UnsoundQueue(
+                f"consume queue {queue.queue_id} of {queue.topic}: points past the end of the commit log"
+            )
+    return max((end for end, _ in ends), default=0)
+
+
+def last_indexed(store: Path) -> int:
+    """Return the commit-log offset of the last record that the index knows; 0 if it does not tell."""
+    end = next((end for end in _ends(store) if end), 0)
+    return end if _is_record(CommitLogFiles(store), end) else 0
+
+
+def _ends(store: Path) -> Iterator[int]:
+    """Yield the last commit-log offset of each index file that has items, the newest first."""
+    try:
+        files = index_files(store / "index")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for file in reversed(files):
+        with peeked(file) as data:
+            if len(data) >= HEADER.size:
+                header = decode_header(data[: HEADER.size])
+                yield header.end_phy_offset if header.index_count > 1 else 0
+
+
+def _is_record(log: CommitLogFiles, offset: int) -> bool:
+    """Return True if a whole record with the right CRC is there."""
+    with LogViews(log.files) as views:
+        try:
+            place = views.place(offset)
+            return place is not None and scan_record(*place, check_crc=True).physical_offset == offset
+        except CorruptionError:
+            return False

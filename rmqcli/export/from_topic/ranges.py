@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Any, NamedTuple
 
 import trio
 
 from codec.message_queue import MessageQueue
-from rmqcli.client import ClientError
-from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.retrying import QueueEnd, first_error, patiently
+from rmqcli.client import ClientError, PullConsumer
+from rmqcli.export.from_topic.batches import QueueEnd, QueueRange, first_error, patiently
+from rmqcli.export.lives import explained, is_another
+from rmqcli.export.output.manifest import LastRow, Manifest, QueueKey
+from rmqcli.export.packing import packed
 from rmqcli.flows.reading import Chooser, Reader, Span, choose_queues, open_range, spans
 from rmqcli.grammar.offset_range import OffsetRange
 
@@ -61,3 +65,114 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
             queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
             starts.setdefault(queue, message.queue_offset)
     return [one._replace(begin=starts.get(one.queue, one.end)) for one in ranges]
+
+
+AT_ONCE = 16
+"""Topics that are asked at the same time."""
+SAMPLE = 32
+DEFAULT_BYTES = 1024
+"""The size of a message of a topic of which no message shows one."""
+QUEUE_BYTES = 64 * 1024
+"""The cost of the requests for a queue: bytes that are read in that time."""
+
+
+async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> dict[str, int]:
+    """Return the mean stored size of messages by topic, from one pull each, as far as brokers respond."""
+    longest = {wanted.queue.topic: wanted for wanted in sorted(ranges, key=len_of)}
+    found: dict[str, int] = {}
+    limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def ask(wanted: QueueRange) -> None:
+        # Nothing depends on the answer but the sizes of tasks: what is away is told where it is read.
+        with suppress(ClientError):
+            async with limit:
+                most = min(SAMPLE, len_of(wanted))
+                messages = (await consumer.pull(wanted.queue, wanted.begin, most)).messages
+            if messages:
+                found[wanted.queue.topic] = sum(one.store_size for one in messages) // len(messages)
+
+    async with trio.open_nursery() as nursery:
+        for wanted in longest.values():
+            nursery.start_soon(ask, wanted)
+    return found
+
+
+def len_of(wanted: QueueRange) -> int:
+    """Return the number of messages."""
+    return wanted.end - wanted.begin
+
+
+def bytes_of(wanted: QueueRange, sizes: Mapping[str, int]) -> int:
+    return len_of(wanted) * sizes.get(wanted.queue.topic, DEFAULT_BYTES) + QUEUE_BYTES
+
+
+def in_tasks(
+    ranges: Collection[QueueRange], sizes: Mapping[str, int], size: int, at_least: int = 1
+) -> list[list[QueueRange]]:
+    """Return tasks of about `size` bytes, `at_least` so many if there are as many messages.
+
+    A task has several ranges only if it has them whole.
+    """
+
+    def cut(wanted: QueueRange, count: int) -> list[QueueRange]:
+        return wanted.cut(min(count, len_of(wanted)))
+
+    tasks = packed(ranges, lambda wanted: bytes_of(wanted, sizes), cut, size)
+    if len(tasks) >= at_least:
+        return tasks
+    return packed(ranges, len_of, cut, max(1, sum(map(len_of, ranges)) // at_least))
+
+
+class AnotherLife(ClientError):
+    """A topic was deleted and created again since it was exported."""
+
+
+class Lives(NamedTuple):
+    """Ranges of queues that an export can be continued with, and the ends of those of recreated topics."""
+
+    same: list[QueueRange]
+    others: list[QueueEnd]
+
+
+def lasts_of(previous: Manifest | None) -> Mapping[QueueKey, LastRow]:
+    return {last.key: last for last in previous.last} if previous else {}
+
+
+async def lives(client: Any, ranges: Sequence[QueueRange], previous: Manifest | None) -> Lives:
+    """Compare the last exported record of each queue with what is there. Errors are left to who reads
+    the queue.
+    """
+    known = lasts_of(previous)
+    found = Lives([], [])
+    for wanted in ranges:
+        last = known.get((wanted.queue.topic, wanted.queue.broker_name, wanted.queue.queue_id))
+        if last is not None and await _is_another(client, wanted, last):
+            error = AnotherLife(explained(wanted.queue, last))
+            found.others.append(QueueEnd(wanted, last.queue_offset + 1, error))
+        else:
+            found.same.append(wanted)
+    return found
+
+
+async def lives_for(
+    client_options: Mapping[str, Any], ranges: Sequence[QueueRange], previous: Manifest | None
+) -> Lives:
+    if not lasts_of(previous):
+        return Lives(list(ranges), [])
+    async with PullConsumer(**client_options) as consumer:
+        return await lives(consumer, ranges, previous)
+
+
+async def _is_another(client: Any, wanted: QueueRange, last: LastRow) -> bool:
+    offset = min(last.queue_offset, wanted.end - 1)
+    if offset < 0:
+        # Retention leaves the end of a queue where it is: one that is empty from 0 on has begun again.
+        return wanted.end_time is None
+    try:
+        result = await patiently(partial(client.pull, wanted.queue, offset, 1))
+    except ClientError:
+        return False
+    there = next(iter(result.messages), None)
+    if there is None or there.queue_offset > last.queue_offset:
+        return False  # retention has removed what could be compared
+    return is_another(last, there.queue_offset, there.commit_log_offset)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -29,15 +29,75 @@ from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import (
     MANIFEST,
     FileEntry,
+    LastRow,
     Manifest,
     Origin,
+    QueueSpan,
     books_of,
     read_json,
     write_json,
 )
-from rmqcli.export.output.places import LocalPlace
-from rmqcli.export.output.spans import LastRow, QueueSpan
 from rmqcli.store.read.files import naming_full_disk
+
+UNFINISHED = ".tmp"
+"""Ends the names of files on a disk until a commit renames them: `**/*.parquet` does not find them."""
+
+
+class Place(Protocol):
+    """A place for new files. Picklable: worker processes write to it, too."""
+
+    @property
+    def shown(self) -> str:
+        """The name of the place in messages."""
+
+    def create(self, name: str) -> Any:
+        """Open a stream that writes a new file; `name` is relative and may have folders."""
+
+
+class LocalPlace(NamedTuple):
+    """A folder of an export or a table. It is not created: it is gone when an attempt outlives its export."""
+
+    folder: Path
+    shown: str = ""
+
+    def create(self, name: str) -> Any:
+        from pyarrow.fs import LocalFileSystem
+
+        for parent in reversed(Path(name).parents[:-1]):
+            (self.folder / parent).mkdir(exist_ok=True)
+        return LocalFileSystem().open_output_stream(str(self.unfinished(name)))
+
+    def unfinished(self, name: str) -> Path:
+        return self.folder / f"{name}{UNFINISHED}"
+
+    def open(self, name: str) -> Any:
+        """Open an unfinished file for reading."""
+        from pyarrow.fs import LocalFileSystem
+
+        return LocalFileSystem().open_input_file(str(self.unfinished(name)))
+
+    def size(self, name: str) -> int:
+        return self.unfinished(name).stat().st_size
+
+    def finish(self, name: str) -> None:
+        self.unfinished(name).rename(self.folder / name)
+
+    def drop(self, prefix: str) -> None:
+        drop_files(self.folder, prefix)
+
+
+def drop_files(place: Path, prefix: str) -> None:
+    """Remove files below a folder whose names start with `prefix`, and folders that are empty then, also the
+    folder itself.
+    """
+    for path in list(place.rglob(f"{prefix}*")):
+        path.unlink(missing_ok=True)
+        for folder in path.relative_to(place).parents:
+            with suppress(OSError):
+                (place / folder).rmdir()
+    with suppress(OSError):
+        place.rmdir()
+
 
 SUCCESS = "_SUCCESS"
 JOURNAL = "commit.json"
@@ -272,3 +332,40 @@ def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
     undecoded = int(said.get(b"rmq.undecoded", b"0"))
     last = msgspec.json.decode(said.get(b"rmq.last", b"[]"), type=list[LastRow])
     return FileEntry(path, footer.num_rows, size, spans, end, undecoded, last), footer
+
+
+class Destination(Protocol):
+    """Write files to `place` with `layout`, then call `commit(measure(names))`."""
+
+    @property
+    def shown(self) -> str:
+        """The name of the destination, as the user gave it."""
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def previous(self) -> Manifest | None:
+        """The content of the destination; None: it is new."""
+
+    @property
+    def prefix(self) -> str:
+        """The begin of names of files in the place."""
+
+    def measure(self, names: Iterable[str]) -> list[FileEntry]:
+        """Return entries of files in the place."""
+
+    def commit(
+        self,
+        files: Sequence[FileEntry],
+        reached: Sequence[QueueSpan] = ...,
+        ends: Mapping[str, int | None] = ...,
+    ) -> list[FileEntry]:
+        """Make measured files and the ends of queues and store visible together; return what was added.
+
+        `reached` are spans without rows, as far as queues were read; the next export of a store continues at
+        its commit-log offset in `ends`, or where that is None at the end of each queue.
+        """

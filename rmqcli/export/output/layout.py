@@ -73,7 +73,7 @@ class Layout:
         """Return the schema of all columns that there could be."""
         import pyarrow as pa
 
-        from codec.scan.schema import schema
+        from codec.scan.arrow import schema
 
         more = [pa.field(BODY_TEXT, pa.string()), *self.transform.fields]
         return pa.schema([*schema(), *more])

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from codec.scan.arrow_arrays import select, size_of
+from rmqcli.export.output.folder import Place
 from rmqcli.export.output.layout import PARTITIONS, Layout
-from rmqcli.export.output.places import Place
-from rmqcli.export.output.spans import SpanTally
+from rmqcli.export.output.manifest import SpanTally
 
 
 class Output(NamedTuple):

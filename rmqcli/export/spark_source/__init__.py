@@ -14,7 +14,7 @@ from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.option_values import OptionError as OptionError
-    from rmqcli.export.spark_source.pulling import DataLoss as DataLoss
+    from rmqcli.export.spark_source.planning import DataLoss as DataLoss
     from rmqcli.export.spark_source.source import RocketMQ as RocketMQ
 else:
     __all__, __getattr__ = lazy_names(__name__)

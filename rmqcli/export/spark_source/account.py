@@ -16,7 +16,7 @@ def credentials(given: Mapping[str, str | None]) -> Credentials | None:
     them. OptionError when they do not make one.
     """
     from rmqcli.client.errors import InvalidRequest
-    from rmqcli.client.wire.key_files import Keys, credentials_of, read_keys
+    from rmqcli.client.wire.credentials import Keys, credentials_of, read_keys
 
     if not any(given.values()):
         return None

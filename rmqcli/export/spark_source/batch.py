@@ -21,28 +21,25 @@ from rmqcli.export.errors import ExportError, SourceError
 from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart, in_tasks, sized
 from rmqcli.export.from_store.parts import parts_of, scan_part
-from rmqcli.export.from_store.queue_check import has_topic
-from rmqcli.export.from_store.queue_entries import UnsoundQueue
-from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_store.source import store_sources
+from rmqcli.export.from_store.queue_check import UnsoundQueue, has_topic
+from rmqcli.export.from_store.row_filter import RowFilter, store_sources
 from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.packing import mean_sizes
-from rmqcli.export.spark_source.columns import Columns
+from rmqcli.export.from_topic.ranges import mean_sizes
 from rmqcli.export.spark_source.filters import Constraints, constrained
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
-from rmqcli.export.spark_source.outages import reading
-from rmqcli.export.spark_source.plain_errors import plainly
+from rmqcli.export.spark_source.outages import plainly, reading
 from rmqcli.export.spark_source.planning import (
     for_all,
     offset_at,
     planned,
     queues_of,
+    read_ranges,
     resolved,
     wanted_bytes,
 )
-from rmqcli.export.spark_source.pulling import read_ranges
+from rmqcli.export.spark_source.rows import Columns
 from rmqcli.grammar.values import GrammarError, local_path
 
 

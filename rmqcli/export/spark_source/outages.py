@@ -7,12 +7,16 @@ or queue is gone if its broker is registered, but does not have it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trio
 
+from codec.errors import CodecError
 from rmqcli.client import (
     Admin,
     ClientError,
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from rmqcli.export.spark_source.options import ReadOptions, WriteOptions
+
 
 RETRIES = 60
 RETRY_INTERVAL_MS = 1000
@@ -131,3 +136,39 @@ def _outage(options: ReadOptions | WriteOptions, reason: ClientError, retries: i
 
 def _seconds(options: ReadOptions | WriteOptions, retries: int) -> float:
     return retries * options.retry_interval_ms / 1000
+
+
+_WORKER = (
+    *("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER_FACTORY_SECRET"),
+    *("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH"),
+)
+"""One of these is set in the processes that Spark starts."""
+_HIDE = "SPARK_HIDE_TRACEBACK"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, CodecError, ExportError, OSError):
+        if any(name in os.environ for name in _WORKER):
+            os.environ.setdefault(_HIDE, "1")
+        raise
+
+
+def plainly(function: Function) -> Function:
+    """Make a function, or generator function, that Spark calls raise such errors plainly."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with plain_errors():
+            return function(*arguments, **named)
+
+    @wraps(function)
+    def generate(*arguments: Any, **named: Any) -> Any:
+        with plain_errors():
+            return (yield from function(*arguments, **named))
+
+    return cast(Function, generate if isgeneratorfunction(function) else call)

@@ -20,16 +20,15 @@ from pyspark import SparkContext
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from rmqcli.export.spark.master import is_local
-from rmqcli.export.spark_source.columns import Columns, spark_schema
+from rmqcli.export.spark.session import is_local
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import WriteOptions, read_options, write_options
-from rmqcli.export.spark_source.plain_errors import plainly
+from rmqcli.export.spark_source.outages import plainly
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.batch import BatchReader
-    from rmqcli.export.spark_source.stream import StreamReader
-    from rmqcli.export.spark_source.stream_writer import StreamWriter
+    from rmqcli.export.spark_source.stream import StreamReader, StreamWriter
     from rmqcli.export.spark_source.writer import Writer
 
 
@@ -72,7 +71,7 @@ class RocketMQ(DataSource):
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         with needing("streaming writes", "4.1"):
-            from rmqcli.export.spark_source.stream_writer import StreamWriter
+            from rmqcli.export.spark_source.stream import StreamWriter
 
         return StreamWriter(self._write_options(schema, overwrite))
 

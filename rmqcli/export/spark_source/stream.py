@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import trio
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -25,9 +25,8 @@ from pyspark.sql.streaming.datasource import (
 from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.packing import mean_sizes
+from rmqcli.export.from_topic.ranges import mean_sizes
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition
-from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints
 from rmqcli.export.spark_source.offsets import (
     LATEST,
@@ -38,11 +37,11 @@ from rmqcli.export.spark_source.offsets import (
     queues_to_json,
 )
 from rmqcli.export.spark_source.option_values import OptionError
-from rmqcli.export.spark_source.options import ReadOptions
-from rmqcli.export.spark_source.outages import opened, reading
-from rmqcli.export.spark_source.plain_errors import plainly
-from rmqcli.export.spark_source.planning import for_all, planned, queues_of, resolved
-from rmqcli.export.spark_source.pulling import lose
+from rmqcli.export.spark_source.options import ReadOptions, WriteOptions
+from rmqcli.export.spark_source.outages import opened, plainly, reading
+from rmqcli.export.spark_source.planning import for_all, lose, planned, queues_of, resolved
+from rmqcli.export.spark_source.rows import Columns
+from rmqcli.export.spark_source.writer import RowSender, Sent
 from rmqcli.render.output import warn
 
 
@@ -183,3 +182,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _brokers(queues: Iterable[MessageQueue]) -> set[str]:
     return {queue.broker_name for queue in queues}
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Streaming append."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.sender = RowSender(options)
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        return self.sender.send(iterator)

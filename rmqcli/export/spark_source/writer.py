@@ -20,10 +20,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client import Producer, split_batch
-from rmqcli.export.from_topic.retrying import first_error
+from rmqcli.export.from_topic.batches import first_error
 from rmqcli.export.spark_source.options import WriteOptions
-from rmqcli.export.spark_source.outages import writing
-from rmqcli.export.spark_source.plain_errors import plainly
+from rmqcli.export.spark_source.outages import plainly, writing
 from rmqcli.export.spark_source.rows import Outgoing, outgoing
 
 BATCH_BYTES = 256 * 1024

@@ -16,11 +16,19 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rmqcli.export.errors import ExportError, TableError, TableMismatch
+from rmqcli.export.output.folder import UNFINISHED, drop_files
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.places import UNFINISHED, drop_files
 from rmqcli.export.tables.progress import PROPERTY, Progress
-from rmqcli.export.tables.schema import columns, needed, require_partitions
-from rmqcli.export.tables.table import REFRESH_MS, CommitConflict, TableFile, TablePlace, TableState
+from rmqcli.export.tables.table import (
+    REFRESH_MS,
+    CommitConflict,
+    TableFile,
+    TablePlace,
+    TableState,
+    columns,
+    needed,
+    require_partitions,
+)
 
 _PARTITIONS = (("store_timestamp", "day"), ("topic", "identity"))
 _SPEC = [f"{transform}({name})" for name, transform in _PARTITIONS]

@@ -14,8 +14,7 @@ import msgspec
 
 from rmqcli.export.errors import TableError
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.manifest import Manifest, Origin, StoreEntry
-from rmqcli.export.output.spans import LastRow, QueueSpan, latest
+from rmqcli.export.output.manifest import LastRow, Manifest, Origin, QueueSpan, StoreEntry, latest
 from rmqcli.export.transform.transform import NOTHING, Transform
 
 PROPERTY = "rmq.offsets"

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
+from rmqcli.client import ClientError, InvalidRequest, NotPermitted
 from rmqcli.export.errors import OutputExists, TableConflict, TableError, TableMismatch
+from rmqcli.export.from_topic.batches import first_error
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
-from rmqcli.export.output.spans import QueueSpan
+from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, QueueSpan
+from rmqcli.export.run import ExportSummary
 from rmqcli.export.tables.progress import SELECTION, Progress, advanced, selection, selection_text
-from rmqcli.export.tables.schema import added_fields
-from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TablePlace, TableState
+from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TablePlace, TableState, added_fields
 from rmqcli.render.output import warn
 
 COMMITS = 8
@@ -179,3 +180,34 @@ def attempts(table: Table, origin: Origin, layout: Layout, *, resume: bool) -> I
         f"{table.shown}: another export was faster {RUNS} times in a row; nothing was added by this one, "
         "so run only one at a time, with --resume"
     )
+
+
+_HOPELESS = (InvalidRequest, NotPermitted)
+
+
+def feed(
+    add: Callable[[bool], ExportSummary],
+    told: Callable[[ExportSummary], None],
+    outage: Callable[[ClientError], None],
+    *,
+    every: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> NoReturn:
+    """Call `add` every so many seconds, or at once if it took longer, and `told` with what it returns.
+
+    `add` receives True when it goes on behind its own commit. After that, a cluster that does not answer ends
+    nothing: `outage` is called, and the next run reads on. Raises other errors of `add`.
+    """
+    goes_on = False
+    while True:
+        began = clock()
+        try:
+            told(add(goes_on))
+            goes_on = True
+        except Exception as error:
+            reason = first_error(error)
+            if not goes_on or not isinstance(reason, ClientError) or isinstance(reason, _HOPELESS):
+                raise
+            outage(reason)
+        sleep(max(0.0, began + every - clock()))

@@ -25,19 +25,19 @@ _KEEPS = "null or column keeps such rows (--on-error; decodeOnError of the data 
 
 
 def _json(schema: bytes, name: str) -> Decoder:
-    from rmqcli.export.transform.json_bodies import JsonBodies
+    from rmqcli.export.transform.json import JsonBodies
 
     return JsonBodies(schema)
 
 
 def _avro(schema: bytes, name: str, framing: str = "") -> Decoder:
-    from rmqcli.export.transform.avro_bodies import AvroBodies
+    from rmqcli.export.transform.avro import AvroBodies
 
     return AvroBodies(schema, framing)
 
 
 def _protobuf(schema: bytes, name: str) -> Decoder:
-    from rmqcli.export.transform.protobuf_bodies import ProtobufBodies
+    from rmqcli.export.transform.protobuf import ProtobufBodies
 
     return ProtobufBodies(schema, name)
 

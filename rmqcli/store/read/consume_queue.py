@@ -10,13 +10,12 @@ from pathlib import Path
 from string import digits
 from typing import NamedTuple, Self
 
-from codec.store.consume_queue import ENTRY, FILLER, FILLER_SIZE
+from codec.store.consume_queue import BATCH, ENTRY, FILLER, FILLER_SIZE, FOLDER, QUEUE_TYPE, UNIT
 from codec.store.file_names import is_file_name
-from codec.store.record import peek_record
-from codec.store.record_explain import ExplainedField, explain_fixed
+from codec.store.record import ExplainedField, explain_fixed, peek_record
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rmqcli.store.read.files import NamedFile, mapped, offset_files
-from rmqcli.store.read.peek import Peek, Sliced, peeked
+from rmqcli.store.read.files import DamagedFile, NamedFile, Peek, Sliced, mapped, offset_files, peeked
+from rmqcli.store.read.tables import topics
 
 _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
@@ -270,3 +269,56 @@ def _refuse_others(file: NamedFile) -> None:
 
 def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
     return explain_fixed(ENTRY, ENTRY.pack(*entry[1:4]))
+
+
+class BatchUnit(NamedTuple):
+    """A unit at byte `position` of `file`, which stands for queue offsets [base_offset, end)."""
+
+    file: NamedFile
+    position: int
+    commit_log_offset: int
+    size: int
+    store_timestamp: int
+    base_offset: int
+    batch_size: int
+
+    @property
+    def end(self) -> int:
+        return self.base_offset + self.batch_size
+
+
+class BatchQueue(NamedTuple):
+    topic: str
+    queue_id: int
+    files: list[NamedFile]
+
+    def units(self) -> Iterator[BatchUnit]:
+        """Yield the units; one of size 0 ends the queue."""
+        for file in self.files:
+            with mapped(file) as data:
+                for position in range(0, file.size - UNIT.size + 1, UNIT.size):
+                    offset, size, _, stored, base, count, *_ = UNIT.unpack_from(data, position)
+                    if size == 0:
+                        return
+                    yield BatchUnit(file, position, offset, size, stored, base, count)
+
+
+def batch_topics(store: Path) -> frozenset[str]:
+    """Return the topics that have batch queues, or whose attributes ask for them."""
+    try:
+        known = {
+            name for name, one in topics(store).items() if (one.attributes or {}).get(QUEUE_TYPE) == BATCH
+        }
+    except DamagedFile:
+        known = set()
+    return frozenset(known | {queue.topic for queue in batch_queues(store)})
+
+
+def batch_queues(store: Path) -> list[BatchQueue]:
+    found = []
+    for folder in sorted((store / FOLDER).glob("*/[0-9]*")):
+        try:
+            found.append(BatchQueue(folder.parent.name, int(folder.name), offset_files(folder)))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            continue
+    return found

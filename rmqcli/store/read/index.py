@@ -18,8 +18,8 @@ from codec.store.index_file import (
     index_file_size,
     item_position,
     slot_position,
+    slots_of,
 )
-from codec.store.index_geometry import slots_of
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, mapped
 

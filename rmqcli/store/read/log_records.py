@@ -15,9 +15,8 @@ from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.commit_log import CommitLogFiles, Place, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, Found, Place, stored_message, walk_file
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage
-from rmqcli.store.read.log_reader import Found, stored_message
 from rmqcli.store.read.vectorised import block_records, is_vectorised
 
 Progress = Callable[[int], None]
@@ -153,3 +152,13 @@ def _places(file: NamedFile, data: memoryview, start: int) -> tuple[list[int], D
 
 def _is_chosen(data: memoryview, position: int, chosen: RecordFilter) -> bool:
     return chosen.is_open or chosen.accepts(stored_message(data, position))
+
+
+NO_HOST = "0.0.0.0:0"
+"""The text of both hosts of a stand-in."""
+LARGEST = 512
+"""Bytes that no stand-in exceeds."""
+
+
+def is_stand_in(message: MessageExt) -> bool:
+    return message.store_host == message.born_host == NO_HOST

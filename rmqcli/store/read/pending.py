@@ -15,9 +15,8 @@ from codec.message import MessageExt
 from codec.names import TRANSACTION_GROUP, SystemTopic
 from codec.properties import PropertyName
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from rmqcli.store.read.commit_log import Place
+from rmqcli.store.read.commit_log import LogReader, Place, ignore_damage, plain_bodies
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
-from rmqcli.store.read.log_reader import LogReader, ignore_damage, plain_bodies
 from rmqcli.store.read.tables import delay_offsets, group_offsets
 
 

@@ -5,10 +5,13 @@ As in a broker, a table that is missing, empty or unreadable is read from its `.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from codec.bodies.base import read_json
 from codec.bodies.config import (
     DeletedTopics,
     SubscriptionGroupConfig,
@@ -18,7 +21,6 @@ from codec.bodies.config import (
 )
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.bodies.reading import read_json
 from codec.bodies.tables import decode_table
 from codec.errors import BodyError, CorruptionError
 from codec.store.checkpoint import FILE_SIZE, Checkpoint, SafePoint, decode_checkpoint, decode_safe_point
@@ -221,3 +223,52 @@ def _table_file(path: Path, name: str) -> TableFile:
     except BodyError as error:
         return TableFile(path, str(error))
     return TableFile(path, None)
+
+
+FOLDERS: Final[Mapping[str, str]] = {
+    "topics": "topics",
+    "groups": "subscriptionGroups",
+    "offsets": "consumerOffsets",
+}
+"""Our words for the tables, and the names of their folders."""
+_CURRENT: Final = "CURRENT"
+"""The file that every database has."""
+
+
+def find_tables(path: Path) -> dict[str, Path]:
+    """Return the folders of tables in a store folder, in its `config`, or `path` itself; empty without any."""
+    if (path / _CURRENT).is_file():
+        return {next((word for word, name in FOLDERS.items() if name == path.name), path.name): path}
+    places = [path / "config", path]
+    found = ((word, place / name) for place in places for word, name in FOLDERS.items())
+    return {word: folder for word, folder in found if (folder / _CURRENT).is_file()}
+
+
+def read_entries(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of a table in the order of their names.
+
+    Raises ImportError without the library, CorruptionError for what is no such table.
+    """
+    from rocksdict import AccessType, Options, Rdict
+
+    with tempfile.TemporaryDirectory(prefix="rmq-rocksdb-") as links:
+        for file in folder.iterdir():
+            (Path(links) / file.name).symlink_to(file.resolve())
+        options = Options(raw_mode=True)
+        try:
+            families = dict.fromkeys(Rdict.list_cf(links, options), options)
+            database: Any = Rdict(links, options, families, AccessType.read_only())
+        except Exception as error:  # the library has no type of its own for what RocksDB says
+            raise CorruptionError(f"{folder}: no RocksDB that can be read: {error}") from None
+        try:
+            for name, value in database.items():
+                yield _decoded(folder, name, value)
+        finally:
+            database.close()
+
+
+def _decoded(folder: Path, name: bytes, value: bytes) -> tuple[str, Any]:
+    try:
+        return name.decode(), json.loads(value)
+    except ValueError as error:
+        raise CorruptionError(f"{folder}: the value of {name!r} is no JSON: {error}") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,18 +17,95 @@ from codec.core.dispatch import Dispatch
 from codec.core.record import RecordScan
 from codec.core.walk import UNWRITTEN, Walk
 from codec.properties import decode_properties
-from codec.store import batch_queue
+from codec.store import consume_queue
+from codec.store.consume_queue import ENTRY, FILE_ENTRIES
+from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
+from codec.store.file_names import NAME_PATTERN
+from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 from rmqcli.store.read.commit_log import CommitLogFiles, require_zeros
+from rmqcli.store.read.consume_queue import batch_topics
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
+from rmqcli.store.read.index import shape_of_index
 from rmqcli.store.read.sequences import messages_in
-from rmqcli.store.repair.batch_queue_writer import BatchQueuesWriter
+from rmqcli.store.read.tables import deleted_topics
 from rmqcli.store.repair.index_writer import IndexWriter
 from rmqcli.store.repair.new_folder import UNFINISHED
-from rmqcli.store.repair.queue_writer import QueuesWriter
-from rmqcli.store.repair.shape import Shape
+from rmqcli.store.repair.queue_writer import BatchQueuesWriter, QueuesWriter
 
-FOLDERS = ("consumequeue", "index", batch_queue.FOLDER)
+QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
+BATCH_FILE_SIZE = consume_queue.FILE_UNITS * consume_queue.UNIT.size
+
+
+class Shape(NamedTuple):
+    """Sizes of the files to write, names of index files to use again, the delay levels, the topics with batch
+    queues. `unknown` are the broker properties of sizes that are RocketMQ's for want of a file. `deleted`
+    maps topics to the commit-log offset before which no record belongs to them.
+    """
+
+    queue_file_size: int = QUEUE_FILE_SIZE
+    index_slots: int = FILE_SLOTS
+    index_items: int = FILE_ITEMS
+    index_names: dict[int, str] = {}  # noqa: RUF012  never written to
+    levels: DelayLevels = DEFAULT_LEVELS
+    batch_file_size: int = BATCH_FILE_SIZE
+    batch_topics: frozenset[str] = frozenset()
+    unknown: tuple[str, ...] = ()
+    deleted: dict[str, int] = {}  # noqa: RUF012  never written to
+
+
+_PROPERTIES = {
+    "mappedFileSizeConsumeQueue": "queue_file_size",
+    "maxHashSlotNum": "index_slots",
+    "maxIndexNum": "index_items",
+    "mapperFileSizeBatchConsumeQueue": "batch_file_size",
+}
+
+
+def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
+    """Return the shape of a store's files; `properties` of its broker come first. ValueError."""
+    topics = batch_topics(store)
+    slots, items, names = shape_of_index(store / "index")
+    found = {
+        "queue_file_size": _usual(store / "consumequeue", ENTRY.size),
+        "index_slots": slots,
+        "index_items": items,
+        "batch_file_size": _usual(store / consume_queue.FOLDER, consume_queue.UNIT.size),
+    }
+    if not topics:
+        found["batch_file_size"] = BATCH_FILE_SIZE
+    given = {name: value for name, value in (properties or {}).items() if name in _PROPERTIES}
+    for name, value in given.items():
+        if not value.isdecimal() or not 0 < int(value) < 1 << 31:
+            raise ValueError(f"{name}: {value!r} is not a size")
+        found[_PROPERTIES[name]] = int(value)
+    unknown = tuple(name for name, field in _PROPERTIES.items() if not found[field])
+    sizes = (found[field] or Shape._field_defaults[field] for field in _PROPERTIES.values())
+    queue_file_size, index_slots, index_items, batch_file_size = sizes
+    return Shape(
+        queue_file_size,
+        index_slots,
+        index_items,
+        names,
+        batch_file_size=batch_file_size,
+        batch_topics=topics,
+        unknown=unknown,
+        deleted=deleted_topics(store),
+    )
+
+
+def _usual(folder: Path, unit: int) -> int:
+    """Return the most frequent size of queue files; 0 without any."""
+    found = (path.stat().st_size for path in folder.glob(f"*/*/{NAME_PATTERN}"))
+    return _most_frequent(size for size in found if size and size % unit == 0)
+
+
+def _most_frequent(sizes: Iterable[int]) -> int:
+    counted = sorted(sizes, reverse=True)
+    return max(counted, key=counted.count, default=0)
+
+
+FOLDERS = ("consumequeue", "index", consume_queue.FOLDER)
 _BLOCK_RECORDS = 4096
 _EXTENSION = "consumequeue_ext"
 _PIECE = 1 << 16
@@ -66,7 +143,7 @@ def build(
     that of `QueuesWriter`.
     """
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size, may_go_back=may_go_back)
-    batches = BatchQueuesWriter(out / batch_queue.FOLDER, shape.batch_file_size)
+    batches = BatchQueuesWriter(out / consume_queue.FOLDER, shape.batch_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
     writers = _Writers(queues, batches, index, shape)
     for file in log.files:

@@ -33,7 +33,7 @@ from codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.repair.new_folder import new_folder, require_empty
-from rmqcli.store.repair.rebuild import Rebuilt, build
+from rmqcli.store.repair.rebuild import Rebuilt, build, shape_of
 from rmqcli.store.repair.salvage_order import drop_misplaced
 from rmqcli.store.repair.salvage_queues import Gone, gone_offsets, lost_tail
 from rmqcli.store.repair.salvage_scan import (
@@ -44,7 +44,6 @@ from rmqcli.store.repair.salvage_scan import (
     scan_log,
 )
 from rmqcli.store.repair.salvage_tables import copy_config, copy_others, salvage_tables
-from rmqcli.store.repair.shape import shape_of
 
 LOST = "LOST"
 """Property of a message that stands for a lost one, and the topic of records that only fill."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.agreement import doubtful_entries, written_entries
+from codec.core.agreement import doubtful_entries, entries_inside, written_entries
 from codec.core.dispatch import Dispatch
 from codec.core.walk import Walk
 from codec.errors import CorruptionError
@@ -26,12 +26,35 @@ from codec.store.consume_queue import ENTRY
 from codec.store.record import scan_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, entry_at, queues_of
-from rmqcli.store.read.files import mapped
-from rmqcli.store.read.peek import peeked, without_last_hole
+from rmqcli.store.read.files import mapped, peeked, without_last_hole
 from rmqcli.store.read.sequences import QueueKey, Run, Sequences
-from rmqcli.store.repair.salvage_entries import Places, entries_into
 from rmqcli.store.repair.salvage_scan import LogScan
 from rmqcli.store.verify.agreement import Agreement
+
+
+class Places:
+    """Parts [begin, end) of a commit log, which do not overlap."""
+
+    def __init__(self, parts: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(parts)
+        self.begins = [begin for begin, _ in ordered]
+        self.ends = [end for _, end in ordered]
+
+    def __contains__(self, offset: int) -> bool:
+        number = bisect_right(self.begins, offset) - 1
+        return number >= 0 and offset < self.ends[number]
+
+
+def entries_into(queue: Queue, places: Places) -> Iterator[QueueEntry]:
+    """Yield the entries of a queue that lead there, fillers excluded; one of size 0 ends the queue."""
+    for file in queue.files.files:
+        data = without_last_hole(file, ENTRY.size)
+        written = written_entries(data)
+        for number in entries_inside(data, written, places.begins, places.ends):
+            yield entry_at(file, data, number)
+        if written < file.size // ENTRY.size:
+            return
+
 
 _BLOCK_RECORDS = 1 << 16
 _begin_of = attrgetter("begin")

@@ -17,8 +17,7 @@ from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.sequences import QueueKey, Run, Sequences, messages_in
 from rmqcli.store.repair.queue_writer import MAX_GAP, MAX_OFFSET
-from rmqcli.store.repair.salvage_entries import Places, entries_into
-from rmqcli.store.repair.salvage_order import Order
+from rmqcli.store.repair.salvage_order import Order, Places, entries_into
 from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_between
 
 _NO_END = (1 << 63) - 1

@@ -19,9 +19,8 @@ from codec.bodies.config import (
 )
 from codec.fastjson import FASTJSON
 from codec.names import LMQ_PREFIX, RETRY_PREFIX
-from codec.store.batch_queue import BATCH, QUEUE_TYPE
-from rmqcli.store.read.batch_queues import batch_queues
-from rmqcli.store.read.consume_queue import queues_of
+from codec.store.consume_queue import BATCH, QUEUE_TYPE
+from rmqcli.store.read.consume_queue import batch_queues, queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_extents
 from rmqcli.store.read.tables import TABLES, GroupOffset, TableFile, group_offsets, table_files
 from rmqcli.words import many

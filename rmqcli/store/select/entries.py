@@ -15,9 +15,9 @@ from codec.core.agreement import written_entries
 from codec.store.consume_queue import ENTRY
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, entry_at
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.log_reader import Found, LogReader
 from rmqcli.store.read.vectorised import block_records, is_vectorised
 
 Entry = tuple[Queue, QueueEntry]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, queue_folders
-from rmqcli.store.read.log_reader import Found, LogReader
 from rmqcli.store.read.tables import group_offsets
 from rmqcli.store.stats.overview import queue_ranges
 

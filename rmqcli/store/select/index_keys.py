@@ -9,9 +9,9 @@ from typing import NamedTuple
 from codec.store.index_file import decode_header
 from codec.store.record_filter import record_filter
 from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.index import ChainLink, IndexGeometry, geometry_of, index_files, key_chain, overlaps
-from rmqcli.store.read.log_reader import Found, LogReader
 
 
 class IndexKey(NamedTuple):

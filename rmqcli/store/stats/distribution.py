@@ -6,8 +6,10 @@ are dropped, so counts of rare keys can be too low. Keys of traces are not count
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from codec.message import MessageExt
 from codec.names import SystemTopic
@@ -86,3 +88,43 @@ class Distribution:
         self.keys.update(keys)
         if len(self.keys) > MAX_KEYS:
             self.keys = Counter(dict(self.keys.most_common(MAX_KEYS // 2)))
+
+
+KEPT = 1024
+"""Hashes that are kept: 8 KiB, up to 16 KiB between two cuts; a standard error of 3 %."""
+_RANGE = 1 << 64
+
+
+def hash_of(value: bytes) -> int:
+    """Return 64 bits that are the same in every process."""
+    return int.from_bytes(blake2b(value, digest_size=8).digest(), "big")
+
+
+class Distinct:
+    def __init__(self) -> None:
+        self._hashes = array("Q")
+        self._limit = _RANGE
+
+    def add(self, hashes: Iterable[int]) -> None:
+        limit = self._limit
+        self._hashes.extend(one for one in hashes if one < limit)
+        if len(self._hashes) >= 2 * KEPT:
+            self._cut()
+
+    def _cut(self) -> None:
+        found = sorted(set(self._hashes))
+        if len(found) > KEPT:
+            del found[KEPT:]
+            self._limit = found[-1] + 1
+        self._hashes = array("Q", found)
+
+    @property
+    def is_exact(self) -> bool:
+        return self._limit == _RANGE
+
+    @property
+    def count(self) -> int:
+        self._cut()
+        if self.is_exact:
+            return len(self._hashes)
+        return round((len(self._hashes) - 1) * _RANGE / self._hashes[-1])

@@ -12,12 +12,10 @@ from typing import NamedTuple
 from codec.store.checkpoint import Checkpoint
 from codec.store.record import peek_record
 from codec.store.record_layout import FILLER_HEAD_SIZE
-from rmqcli.store.read.batch_queues import batch_queues
-from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import Queue, QueueLook, queues_of
+from rmqcli.store.read.commit_log import CommitLogFiles, LogReader
+from rmqcli.store.read.consume_queue import Queue, QueueLook, batch_queues, queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.log_reader import LogReader
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, store_folder
 

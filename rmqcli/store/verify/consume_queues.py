@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.core.agreement import EntryCheck, doubtful_entries, written_entries
+from codec.core.dispatch import Dispatch, EntryRun
 from codec.core.hashing import tags_code
+from codec.core.walk import Walk
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.names import LMQ_PREFIX, SystemTopic
-from codec.store.consume_queue import ENTRY
-from codec.store.consume_queue_ext import is_address
-from codec.store.dispatch import further_queues
+from codec.properties import decode_properties
+from codec.store.consume_queue import ENTRY, is_address
+from codec.store.dispatch import DispatchedEntry, further_queues, queue_entries
 from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
-from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
-from rmqcli.store.read.files import NamedFile, data_size
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, QueueLook, is_filler
+from rmqcli.store.read.files import NamedFile, Sliced, data_size, mapped, peeked, read_data
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.peek import Sliced, peeked, read_data
 from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.queue_parts import PART_ENTRIES, QueuePart, QueueParts, shared_out
 from rmqcli.store.workers import ALONE, Progress, Workers
+
+PART_ENTRIES = 1 << 17
+_TASK_BYTES = PART_ENTRIES * ENTRY.size
+_TASK_PARTS = 512
+"""Parts, of as many queues, that are checked with one mapping of the log."""
+
+
+class QueuePart(NamedTuple):
+    """Entries [begin, end) of a queue file; `last` is the commit-log offset before them."""
+
+    queue: Queue
+    file: NamedFile
+    begin: int
+    end: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return (self.end - self.begin) * ENTRY.size
+
+
+class QueueParts(NamedTuple):
+    """Parts of queues of one commit log, whose files are mapped once for all of them."""
+
+    parts: list[QueuePart]
+    log: CommitLogFiles | None
+    check_crc: bool
+
+    @property
+    def cost(self) -> int:
+        return sum(part.size for part in self.parts)
+
+
+def shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
+    """Yield tasks of several small parts."""
+    some: list[QueuePart] = []
+    size = 0
+    for part in parts:
+        if size + part.size > _TASK_BYTES or len(some) == _TASK_PARTS:
+            yield some
+            some, size = [], 0
+        some.append(part)
+        size += part.size
+    if some:
+        yield some
+
 
 _BLOCK_ENTRIES = 1 << 13
 _FEW_ENTRIES = 16
@@ -245,3 +292,90 @@ def _contradiction(entry: QueueEntry, message: MessageExt, queue: Queue) -> str 
         if counts and here != there
     )
     return next(wrong, None)
+
+
+_BLOCK_RECORDS = 4096
+
+
+class Span(NamedTuple):
+    """Queue offsets [first, end), and the commit-log offset of the last entry."""
+
+    first: int
+    end: int
+    last_place: int
+
+
+NOTHING = Span(0, 0, -1)
+"""A queue without entries."""
+_WITHOUT_END = Span(-(1 << 63), (1 << 63) - 1, -1)
+"""A queue that is not searched."""
+
+
+class MissingEntries(NamedTuple):
+    """A queue with missing entries: before its first, or after its last."""
+
+    topic: str
+    queue_id: int
+    is_before: bool
+
+    @property
+    def queue(self) -> tuple[str, int]:
+        return self[:2]
+
+
+Spans = Mapping[tuple[str, int], Span]
+
+
+def span_of(files: ConsumeQueueFiles) -> Span:
+    with QueueLook(files.files) as look:
+        first, end = look.bounds()
+        last = look.entry(end - 1) if end > first else None
+    return NOTHING if last is None else Span(first, end, last.commit_log_offset)
+
+
+def find_missing_entries(
+    log: CommitLogFiles, spans: Spans, deleted: Mapping[str, int]
+) -> Counter[MissingEntries]:
+    """Count the missing entries of the given queues. Damage is skipped, and so are records before the
+    commit-log offset that `deleted` has for their topic.
+    """
+    found: Counter[MissingEntries] = Counter()
+    for file in log.files:
+        with mapped(file) as data:
+            walk, dispatch = Walk(data, -1 if file.base is None else file.base), Dispatch()
+            while not walk.is_over:
+                try:
+                    is_general = not dispatch.add_all(walk, _BLOCK_RECORDS)
+                except CorruptionError:  # reported with the commit log
+                    break
+                finally:
+                    for run in dispatch.take()[0]:
+                        span = spans.get((run.topic, run.queue_id), _WITHOUT_END)
+                        if span.first <= run.first and run.end <= span.end:
+                            continue
+                        _count(_entries_of(run), spans, deleted, found)
+                if is_general:
+                    record = walk.scan()
+                    _count(queue_entries(record, decode_properties(record.properties)), spans, deleted, found)
+    return found
+
+
+def _entries_of(run: EntryRun) -> Iterator[DispatchedEntry]:
+    for number, entry in enumerate(ENTRY.iter_unpack(run.entries), run.first):
+        yield DispatchedEntry(run.topic, run.queue_id, number, *entry)
+
+
+def _count(
+    entries: Iterable[DispatchedEntry],
+    spans: Spans,
+    deleted: Mapping[str, int],
+    found: Counter[MissingEntries],
+) -> None:
+    for entry in entries:
+        if entry.commit_log_offset < deleted.get(entry.topic, 0):
+            continue
+        key = entry.topic, entry.queue_id
+        span = spans.get(key, _WITHOUT_END)
+        is_before = entry.queue_offset < span.first
+        if is_before or (entry.queue_offset >= span.end and entry.commit_log_offset > span.last_place):
+            found[MissingEntries(*key, is_before)] += 1

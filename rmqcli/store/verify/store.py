@@ -17,13 +17,19 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.names import SystemTopic
-from codec.store import batch_queue
+from codec.store import consume_queue
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.index_file import IndexHeader
 from codec.store.record_layout import FILLER_HEAD_SIZE
-from rmqcli.store.read.batch_queues import batch_queues, batch_topics
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueLook, queues_of
+from rmqcli.store.read.consume_queue import (
+    ConsumeQueueFiles,
+    Queue,
+    QueueLook,
+    batch_queues,
+    batch_topics,
+    queues_of,
+)
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped
 from rmqcli.store.read.index import geometry_of, index_files
 from rmqcli.store.read.lock import is_locked
@@ -38,19 +44,29 @@ from rmqcli.store.read.tables import (
 )
 from rmqcli.store.stats.overview import kept_messages
 from rmqcli.store.verify.agreement import Agreement
-from rmqcli.store.verify.checkpoint import check_checkpoint
-from rmqcli.store.verify.commit_log import verify_commit_log
-from rmqcli.store.verify.consume_queues import Repairs, verify_queues
-from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.index import verify_index
-from rmqcli.store.verify.index_gaps import unindexed
-from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
-from rmqcli.store.verify.recovery import dispatched_again_from, known_checkpoint
-from rmqcli.store.verify.rules import Rule
-from rmqcli.store.verify.sequences import check_batches, misplaced, sequences_of
-from rmqcli.store.verify.timers import lost_timers
+from rmqcli.store.verify.checkpoint import check_checkpoint, dispatched_again_from, known_checkpoint
+from rmqcli.store.verify.commit_log import check_batches, misplaced, sequences_of, verify_commit_log
+from rmqcli.store.verify.consume_queues import NOTHING, Repairs, find_missing_entries, span_of, verify_queues
+from rmqcli.store.verify.findings import Finding, Report, Rule
+from rmqcli.store.verify.index import unindexed, verify_index
 from rmqcli.store.workers import ALONE, Progress, Workers
 from rmqcli.words import many
+
+
+def lost_timers(store: Path) -> Path | None:
+    """Return which of timerlog and timerwheel is missing beside the other, if any.
+
+    A broker of 5.3.3 makes the wheel when it starts, and the log with the first message that goes into it.
+    """
+    log, wheel = store / "timerlog", store / "timerwheel"
+    if log.exists():
+        return None if wheel.exists() else wheel
+    return log if wheel.exists() and _has_data(wheel) else None
+
+
+def _has_data(path: Path) -> bool:
+    with path.open("rb") as file:
+        return any(piece.strip(b"\0") for piece in iter(lambda: file.read(1 << 20), b""))
 
 
 @dataclass(slots=True)
@@ -113,7 +129,7 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
         found.parts["index"] = _index(folder, found, workers, advance, agreement)
     topics_with_batches = batch_topics(store)
     if topics_with_batches and found.parts["commitlog"].sound and not folder.live:
-        found.parts[batch_queue.FOLDER] = _batches(folder, topics_with_batches)
+        found.parts[consume_queue.FOLDER] = _batches(folder, topics_with_batches)
     found.parts["tables"] = _tables(folder, found)
     return found
 
@@ -259,7 +275,7 @@ def _batches(folder: _Folder, topics: frozenset[str]) -> Report:
     report = Report(files=sum(len(queue.files) for queue in queues))
     report.items = sum(1 for queue in queues for _ in queue.units())
     found = sequences_of(folder.log)
-    for finding in check_batches(queues, topics, folder.log, found, folder.path / batch_queue.FOLDER):
+    for finding in check_batches(queues, topics, folder.log, found, folder.path / consume_queue.FOLDER):
         report.add(finding)
     return report
 

@@ -7,7 +7,7 @@ import pytest
 from broker.filters import FilterTable, SqlSelection, is_tag_type
 from codec.bodies.heartbeat import SubscriptionData
 from codec.properties import encode_properties
-from codec.store.consume_queue_ext import ExtensionEntry
+from codec.store.consume_queue import ExtensionEntry
 from tests.codec.samples import make_record
 
 TOPIC = "TopicA"

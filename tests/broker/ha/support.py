@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from broker.net.network import Listener, Network
-from broker.testing.in_memory import MemoryCluster
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST, MemoryCluster
 from codec.ha.frames import BlockPart, BlockReader, encode_report
 from codec.message import Message
 from rmqcli.client import Producer, SendResult

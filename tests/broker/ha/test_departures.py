@@ -10,8 +10,7 @@ import trio
 
 import broker
 from broker.errors import PeerUnreachable
-from broker.ha.departures import Departures
-from broker.ha.peer import MasterPeer, Tables
+from broker.ha.peer import Departures, MasterPeer, Tables
 from broker.tables import OffsetTable
 from broker.testing.in_memory import MemoryCluster
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper

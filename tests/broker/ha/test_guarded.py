@@ -17,8 +17,7 @@ from broker.config.inner_account import own_signer
 from broker.errors import ConfigError, PeerUnreachable
 from broker.mirror import open_mirror
 from broker.net.peers import open_peer
-from broker.testing.in_memory import MemoryCluster
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST, MemoryCluster
 from codec.codes import RequestCode
 from codec.remoting.signature import Signer
 from rmqcli.client import Admin, Credentials, Tls

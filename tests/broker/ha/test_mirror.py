@@ -16,8 +16,7 @@ from broker.errors import BrokerError, StoreLocked
 from broker.ha.peer import MasterPeer
 from broker.mirror import Mirror, open_mirror
 from broker.net.network import Network
-from broker.testing.in_memory import MemoryCluster
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST, MemoryCluster
 from codec.ha.frames import encode_block_header
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, PullConsumer

@@ -13,8 +13,7 @@ import trio
 import broker
 from broker.mirror import open_mirror
 from broker.net.network import Listener, Network
-from broker.testing.in_memory import MemoryCluster
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.client import Admin
 from tests.broker.ha.support import HA_PORT, send
 from tests.broker.store.support import inline, queue_bytes

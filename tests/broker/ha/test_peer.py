@@ -10,7 +10,7 @@ from broker.errors import BrokerError
 from broker.ha.peer import LogRange, MasterPeer
 from codec.bodies.base import encode_body
 from codec.bodies.route import KVTable
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 
 
 class Said:

@@ -27,7 +27,7 @@ from codec.bodies.stats import (
     QueryConsumeTimeSpanBody,
     TopicStatsTable,
 )
-from codec.message import MessageQueue
+from codec.message_queue import MessageQueue
 from codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, fake_broker, pull_header
 

@@ -17,7 +17,7 @@ from broker.testing.in_memory import MemoryCluster
 from codec.allocation import STRATEGIES
 from codec.codes import RequestCode as R
 from codec.codes import ResponseCode
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, ConsumeResult, PushConsumer
 from tests.broker.support import Reply, fake_broker
 

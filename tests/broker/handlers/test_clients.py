@@ -14,12 +14,6 @@ from broker.handlers.clients import QUEUES_PER_STEP
 from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY, LONGEST_PROPERTIES
 from broker.net.turns import FIRST_STEPS, Pace
 from codec.bodies.base import decode_body, encode_body
-from codec.bodies.connections import (
-    ConsumerConnection,
-    GetConsumerListByGroupResponseBody,
-    ProducerConnection,
-    ProducerTableInfo,
-)
 from codec.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumeFromWhere,
@@ -31,6 +25,12 @@ from codec.bodies.heartbeat import (
     SubscriptionData,
 )
 from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from codec.bodies.running import (
+    ConsumerConnection,
+    GetConsumerListByGroupResponseBody,
+    ProducerConnection,
+    ProducerTableInfo,
+)
 from codec.message_queue import MessageQueue
 from tests.broker.support import Client, fake_broker
 
@@ -345,7 +345,7 @@ async def test_many_queues_are_locked_and_released_in_steps(tmp_path: Path) -> N
 async def test_a_connection_creates_a_bounded_number_of_topics_and_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.services.creations.MOST_CREATED", 3)
+    monkeypatch.setattr("broker.services.clients.MOST_CREATED", 3)
     async with fake_broker(tmp_path) as broker:
         client, topics, groups = broker.client(), broker.context.topics, broker.context.groups
         assert (await client.send("T0")).code == 0

@@ -14,13 +14,14 @@ from broker import handlers
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.handlers import HANDLERS, direct_readers, handler_table, run_table
-from broker.handlers.send_run import send_run
+from broker.handlers.send import send_run
 from broker.net.server import Server
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import encode_frame
 from tests.broker.serving import Wire
 from tests.broker.support import FakeBroker, fake_broker, long_header, send_header
 

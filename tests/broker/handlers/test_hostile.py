@@ -20,7 +20,7 @@ from broker.handlers import HANDLERS
 from codec.codes import RequestCode
 from codec.errors import BodyError, HeaderError
 from codec.headers.base import Header
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from tests.broker.support import Client, fake_broker
 from tests.operations import OPERATIONS
 

@@ -13,7 +13,8 @@ from broker.handlers import pull as handlers
 from codec.bodies.heartbeat import MessageModel
 from codec.codes import ResponseCode, SerializeType
 from codec.errors import CorruptionError
-from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame, encode_frame_head
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
 from codec.store.record import decode_records
 from tests.broker.support import Client, done, fake_broker, pull_header
 

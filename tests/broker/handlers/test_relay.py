@@ -10,8 +10,8 @@ from broker.errors import RemoteClosed
 from codec.bodies.base import decode_body
 from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.codes import LanguageCode
-from codec.message import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.message_queue import MessageQueue
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, FakeBroker, fake_broker
 

@@ -15,7 +15,8 @@ import trio
 
 from broker.errors import NotReady, Refusal
 from codec.errors import CodecError
-from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame
 from tests.broker.support import Client, fake_broker
 from tests.codec.wire import KINDS, load_wire
 

@@ -28,7 +28,8 @@ from codec.headers.base import Header, to_ext
 from codec.headers.send import SendMessageRequestHeader
 from codec.message import Message
 from codec.message_batch import encode_batch
-from codec.remoting.frame import NO_DIRECT, RemotingCommand, encode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import NO_DIRECT, encode_frame
 from codec.remoting.signature import Signer
 from tests.broker.serving import Wire
 from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header

@@ -10,8 +10,8 @@ import pytest
 
 import broker
 from broker.config import BrokerConfig, NamesrvConfig, config_from_properties, ignored, property_names
-from broker.config.fixed import FIXED, FIXED_OF_BROKERS, FIXED_OF_NAME_SERVERS
-from codec.bodies.properties import parse_properties
+from broker.config.servers import FIXED, FIXED_OF_BROKERS, FIXED_OF_NAME_SERVERS
+from codec.bodies.config import parse_properties
 from codec.codes import RequestCode as R
 from codec.codes import ResponseCode
 from rmqcli.client import Admin

@@ -15,7 +15,8 @@ from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWr
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.core.hashing import crc32
-from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import decode_frame
 from tests.broker.support import FakeSession, done
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)

@@ -15,7 +15,7 @@ from codec.bodies.config import DataVersion
 from codec.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError, HeaderError
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import (
     NameServerUnderTest,
     checksum,

@@ -21,7 +21,7 @@ from broker.net.server import Server
 from broker.net.turns import Turns
 from codec.bodies.config import DataVersion
 from codec.codes import RequestCode, ResponseCode
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, identity, registration, topic
 from tests.broker.serving import Client, connect
 from tests.support import PATIENCE

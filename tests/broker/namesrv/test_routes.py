@@ -18,7 +18,7 @@ from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import BodyError
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, NameServerUnderTest, topic
 from tests.broker.support import FakeSession, SlowDisk
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.services.announcer import MAX_WAIT_SECONDS, Announcer
+from broker.services.registration import MAX_WAIT_SECONDS, Announcer
 from broker.supervisor import Supervisor
 from codec.bodies.config import TopicConfig
 from tests.broker.support import fake_broker, send_header

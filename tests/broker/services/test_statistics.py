@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from broker.services.statistics import Statistics
-from broker.services.store_rates import PutTimes, StoreRates
+from broker.services.statistics import PutTimes, Statistics, StoreRates
 from tests.broker.support import done
 
 

@@ -12,8 +12,7 @@ import trio
 from broker.store import StoreSizeMismatch
 from codec.store.index_file import index_file_size
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import Shape
+from rmqcli.store.repair.rebuild import Shape, build
 from tests.broker.store.support import (
     COUNT,
     ITEMS,

@@ -15,8 +15,7 @@ from broker.store import GetStatus, MessageStore, StoreConfig, open_store
 from broker.store.consume_queue_ext import QueueExtension
 from broker.testing.disk import SimulatedDisk
 from codec.core.hashing import tags_code
-from codec.store.consume_queue import ENTRY
-from codec.store.consume_queue_ext import ExtensionEntry, is_address, offset_of
+from codec.store.consume_queue import ENTRY, ExtensionEntry, is_address, offset_of
 from tests.broker.store.support import (
     LOG_SIZE,
     START_MS,

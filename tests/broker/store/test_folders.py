@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from broker.disk import REAL, Disk
-from broker.disk.folders import DurableFolders
 from broker.disk.real import RealDisk
-from broker.disk.tables import save_table
+from broker.disk.tables import DurableFolders, save_table
 from broker.store import StoreConfig, StoreLocked, open_store
 from broker.testing.disk import SimulatedDisk
 from broker.testing.power_cut import ODDS

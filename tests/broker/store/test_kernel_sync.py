@@ -13,8 +13,7 @@ import pytest
 import trio
 
 from broker.disk import REAL, CannotSync
-from broker.disk.kernel_sync import KernelSync, _Calls, open_kernel_sync
-from broker.disk.real import RealDisk
+from broker.disk.real import KernelSync, RealDisk, _Calls, open_kernel_sync
 from broker.store import MessageStore, PutStatus
 from broker.store.flush import FLUSH_FAILED
 from broker.store.readiness import InThread
@@ -78,7 +77,7 @@ def test_another_kind_of_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_kernel_that_refuses_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.disk.kernel_sync._CALLS", {platform.machine(): _Calls(-1, -1, -1, -1)})
+    monkeypatch.setattr("broker.disk.real._CALLS", {platform.machine(): _Calls(-1, -1, -1, -1)})
     before = len([*OPEN.iterdir()])
     assert open_kernel_sync() is None
     assert len([*OPEN.iterdir()]) == before

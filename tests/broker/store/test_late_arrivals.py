@@ -14,7 +14,7 @@ from broker.disk import REAL
 from broker.errors import NotReady
 from broker.store import MessageStore, PutStatus, StoreMessage
 from broker.store.batches import PART_MESSAGES
-from broker.store.late_arrivals import ITEMS_PER_LOOK, TURN_SECONDS
+from broker.store.news import ITEMS_PER_LOOK, TURN_SECONDS
 from broker.store.store import open_store
 from broker.store.values import AppendResult
 from codec.core.derived import IndexItem

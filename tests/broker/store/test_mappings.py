@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.store.mappings import Mappings
-from broker.store.segment import Segment
+from broker.store.segment import Mappings, Segment
 from broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import loaded, message, numbers, small_config
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from broker.errors import ReplicaRefused
 from broker.store import GetStatus, MessageStore, StoreMessage, open_store
-from codec.ha.records import RecordStream
+from codec.ha.frames import RecordStream
 from codec.store.record_encoder import encode_filler
 from tests.broker.store.support import (
     HOST,

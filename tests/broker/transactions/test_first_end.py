@@ -10,7 +10,7 @@ from codec.codes import RequestCode
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from codec.names import SystemTopic
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import PullConsumer, TransactionProducer, TransactionState
 
 

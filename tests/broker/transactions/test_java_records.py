@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from broker.clock import NowMs
 from broker.context import OwnProperties
+from broker.system import NowMs
 from codec.codes import MessageSysFlag
 from codec.message import MessageExt
 from codec.store.record import decode_record, peek_record

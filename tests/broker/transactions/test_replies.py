@@ -13,7 +13,7 @@ from codec.codes import ResponseCode
 from codec.headers.base import from_ext
 from codec.headers.send import ReplyMessageRequestHeader
 from codec.properties import decode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_record
 from tests.broker.support import (
     START_MS,

@@ -8,14 +8,14 @@ from typing import Any
 import trio
 
 import broker
-from broker.clock import system_now_ms
+from broker.system import system_now_ms
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import HeartbeatData, ProducerData
 from codec.codes import RequestCode
 from codec.headers.base import from_ext, to_ext
 from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import parse_offset_msg_id
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.store.record import decode_record, decode_records
 from tests.broker.serving import Client, connect
 from tests.broker.support import pull_header, send_header

@@ -13,8 +13,7 @@ from broker.testing.embedded import Cluster
 from codec.codes import RequestCode as R
 from codec.remoting.signature import is_signed_with
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.profile import Profile, ProfilesFile
-from rmqcli.cli.profiles import load_profiles, profiles_path, save_file
+from rmqcli.cli.profiles import Profile, ProfilesFile, load_profiles, profiles_path, save_file
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import Credentials
 from tests.cli.conftest import Run

@@ -14,7 +14,7 @@ from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from codec.codes import RequestCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyContext, OrderlyResult
 from tests.client.push.consuming import GROUP, TOPIC, consumer
 from tests.client.watched_cluster import WatchedCluster

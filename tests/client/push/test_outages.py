@@ -12,7 +12,7 @@ import broker
 from broker.testing.disk import SimulatedDisk
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message, MessageExt
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, ConsumeContext, ConsumeResult, Producer, PushConsumer
 
 

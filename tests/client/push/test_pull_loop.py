@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from broker.testing.memory_network import HOST
+from broker.testing.in_memory import HOST
 from codec.bodies.base import decode_body
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.heartbeat import ConsumeFromWhere, HeartbeatData
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.message import MessageExt
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ConsumeContext,

@@ -12,7 +12,7 @@ from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from codec.codes import RequestCode, ResponseCode
 from codec.compression import compress
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster

@@ -12,7 +12,7 @@ from codec.compression import decompress
 from codec.headers.base import from_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import MessageExt
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer

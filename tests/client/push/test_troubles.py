@@ -11,7 +11,7 @@ from trio.testing import MockClock
 import broker
 from codec.codes import RequestCode, ResponseCode
 from codec.message import MessageExt
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, BrokerRefused, ConsumeContext, ConsumeResult, PushConsumer
 
 Refuses = Callable[[RemotingCommand], bool]

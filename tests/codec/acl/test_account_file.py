@@ -10,9 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.acl.account_file import FileVersion, Permission, parse_file
+from codec.acl.account_file import FileVersion, Permission, Unusual, parse_file, read_quickly
 from codec.acl.errors import AclError
-from codec.acl.quick_yaml import Unusual, read_quickly
 from codec.acl.rewriting import file_text, with_account, with_white, without_account
 
 BOTH = Permission.PUB | Permission.SUB

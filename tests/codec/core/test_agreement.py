@@ -16,8 +16,7 @@ from codec.core.agreement import (
     written_entries,
     wrong_links,
 )
-from codec.store.consume_queue import ENTRY, FILLER
-from codec.store.consume_queue_ext import HIGHEST_ADDRESS
+from codec.store.consume_queue import ENTRY, FILLER, HIGHEST_ADDRESS
 from codec.store.index_file import HEADER, ITEM, SLOT, time_difference
 
 SMALL = st.integers(0, 40)

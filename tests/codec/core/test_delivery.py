@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.core.delivery import Delivery
-from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER
-from codec.store.consume_queue_ext import HIGHEST_ADDRESS, LOWEST_ADDRESS, is_address
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, HIGHEST_ADDRESS, LOWEST_ADDRESS, is_address
 
 FILE = 1000
 START, END = 2 * FILE, 4 * FILE + 700

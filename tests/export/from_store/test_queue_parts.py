@@ -17,10 +17,9 @@ import pytest
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store.by_queues import divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
-from rmqcli.export.from_store.queue_entries import UnsoundQueue, bounded
+from rmqcli.export.from_store.queue_check import UnsoundQueue, bounded
 from rmqcli.store import CommitLogFiles, Queue, queue_folders
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import Shape
+from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.workers import Workers
 from tests.codec.samples import make_record
 from tests.export.support import harm_another_topic, java_rows, rows_of

@@ -12,8 +12,7 @@ import pytest
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store.parts import parts_of
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import shape_of
+from rmqcli.store.repair.rebuild import build, shape_of
 from tests.export.support import NOW, java_rows, rows_of, scanned, write_timed
 from tests.support import JavaStore
 

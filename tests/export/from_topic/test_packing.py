@@ -10,7 +10,7 @@ from broker.testing.embedded import Cluster
 from codec.message_queue import MessageQueue
 from rmqcli.client import PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.packing import QUEUE_BYTES, bytes_of, in_tasks, mean_sizes
+from rmqcli.export.from_topic.ranges import QUEUE_BYTES, bytes_of, in_tasks, mean_sizes
 from rmqcli.export.packing import SMALL_TASK_BYTES, TASK_BYTES, task_bytes
 from tests.export.topics import fill
 from tests.support import PATIENCE

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqcli.export.output.spans import QueueKey, QueueSpan, spans_of
+from rmqcli.export.output.manifest import QueueKey, QueueSpan, spans_of
 
 ROW = st.tuples(
     st.sampled_from(["a", "b", ""]),

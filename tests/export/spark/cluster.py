@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 
 import pyspark
 
-from rmqcli.export.spark.java import java_home
+from rmqcli.export.spark.session import java_home
 
 __all__ = ["SMALL", "standalone"]
 

@@ -10,8 +10,7 @@ from types import ModuleType
 import pytest
 
 from rmqcli.export import ExportError
-from rmqcli.export.spark.java import java_home
-from rmqcli.export.spark.session import spark_session
+from rmqcli.export.spark.session import java_home, spark_session
 from rmqcli.extras import MissingPackage
 
 

@@ -35,10 +35,10 @@ from rmqcli.export import (
     export_topic_on_spark,
 )
 from rmqcli.export.from_store.parts import scan_part
+from rmqcli.export.output.folder import LocalPlace
 from rmqcli.export.output.parquet import Output
-from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.spark import job as spark_export
-from rmqcli.export.spark.queues import Written, joined
+from rmqcli.export.spark.job import Written, joined
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
 from tests.export.support import NOISE, by_place, encodings, harm_another_topic, java_rows, rows_of, write_log

@@ -14,8 +14,7 @@ from pyspark import SparkContext
 
 from rmqcli.export import RowFilter, export_store_on_spark
 from rmqcli.export.from_store.parts import scan_part
-from rmqcli.export.spark.job import ReadParts, Tasks
-from rmqcli.export.spark.progress import PATIENCE, Watch
+from rmqcli.export.spark.job import PATIENCE, ReadParts, Tasks, Watch
 from tests.support import JavaStore
 
 SECONDS = 120

@@ -12,8 +12,7 @@ import pytest
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import ExportError
 from rmqcli.export.errors import MasterError
-from rmqcli.export.spark.master import check_master, driver_address
-from rmqcli.export.spark.session import start_reason
+from rmqcli.export.spark.session import check_master, driver_address, start_reason
 from tests.support import PATIENCE, JavaStore
 
 

@@ -17,9 +17,9 @@ from broker.testing.embedded import embedded_in_thread
 from codec.codes import ResponseCode
 from rmqcli.client import ConnectionFailed, NoRoute, NotFound, NotPermitted
 from rmqcli.export.spark_source import outages
-from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
 from rmqcli.export.spark_source.outages import BrokerAway, Outage, reading, writing
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 from rmqcli.export.spark_source.stream import StreamReader
 from tests.export.spark_source.support import fill
 from tests.support import PATIENCE

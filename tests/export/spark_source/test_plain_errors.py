@@ -11,10 +11,10 @@ from pyspark.sql import datasource
 from pyspark.sql.streaming import datasource as streaming
 
 from rmqcli.export.errors import ExportError
-from rmqcli.export.spark_source import plain_errors
-from rmqcli.export.spark_source.columns import spark_schema
+from rmqcli.export.spark_source import outages
 from rmqcli.export.spark_source.option_values import OptionError
-from rmqcli.export.spark_source.plain_errors import plainly
+from rmqcli.export.spark_source.outages import plainly
+from rmqcli.export.spark_source.rows import spark_schema
 from rmqcli.export.spark_source.source import RocketMQ
 
 HIDE = "SPARK_HIDE_TRACEBACK"
@@ -36,7 +36,7 @@ def generating(error: Exception) -> Iterator[int]:
 def test_only_workers_hide_the_traceback_of_our_errors(
     monkeypatch: pytest.MonkeyPatch, error: Exception, ours: bool, in_worker: bool
 ) -> None:
-    for name in (HIDE, *plain_errors._WORKER):
+    for name in (HIDE, *outages._WORKER):
         monkeypatch.delenv(name, raising=False)
     if in_worker:
         monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")

@@ -16,11 +16,11 @@ from pyspark.sql import datasource as spark
 from broker.testing.embedded import Cluster
 from rmqcli.client import PullConsumer
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic.packing import SAMPLE
+from rmqcli.export.from_topic.ranges import SAMPLE
 from rmqcli.export.spark_source import batch
 from rmqcli.export.spark_source.batch import FilteringReader
-from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.options import read_options
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 from tests.export.spark_source.support import fill
 from tests.export.support import NOW, write_timed
 from tests.support import JavaStore

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.client import Admin
 from rmqcli.export import spark_source
-from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.options import read_options
-from rmqcli.export.spark_source.pulling import DataLoss
+from rmqcli.export.spark_source.planning import DataLoss
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 from rmqcli.export.spark_source.stream import StreamReader
 from tests.export.spark_source.support import Sink, Source, committed, fill, places
 from tests.support import PATIENCE

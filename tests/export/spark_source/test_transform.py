@@ -12,9 +12,9 @@ from rmqcli.export import spark_source
 from rmqcli.export.errors import DecodeError
 from rmqcli.export.spark.job import _reason
 from rmqcli.export.spark_source.batch import BatchReader
-from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import read_options
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 from tests.cli.conftest import Run
 from tests.export.support import write_log
 from tests.export.transform.samples import BODIES, REASON, WRONG, rows, write_schema

@@ -20,7 +20,6 @@ from rmqcli.client import ConnectionLost, Credentials, Tls
 from rmqcli.export.from_topic.batches import to_batch
 from rmqcli.export.spark_source import OptionError
 from rmqcli.export.spark_source.batch import BatchReader
-from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.filters import Allowed, Constraints, constrained
 from rmqcli.export.spark_source.offsets import (
     EARLIEST,
@@ -32,6 +31,7 @@ from rmqcli.export.spark_source.offsets import (
 )
 from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
 from rmqcli.export.spark_source.planning import for_all
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 from tests.export.spark_source.support import queue
 from tests.export.topics import message
 

@@ -13,14 +13,13 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.local import write_stores
+from rmqcli.export.output.folder import LocalPlace
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.run import ExportSummary, StoreRows, stores_origin
 from rmqcli.export.tables.naming import table_of
 from rmqcli.export.tables.progress import Progress
 from rmqcli.export.tables.run import attempts
-from rmqcli.export.tables.schema import columns, needed
-from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TableState
+from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TableState, columns, needed
 from tests.export.support import Row, rows_of_table
 from tests.support import JavaStore
 

@@ -11,8 +11,8 @@ import pytest
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ClientError, InvalidRequest
 from rmqcli.export.run import ExportSummary
-from rmqcli.export.tables import feed as feeding
-from rmqcli.export.tables.feed import feed
+from rmqcli.export.tables import run as feeding
+from rmqcli.export.tables.run import feed
 from tests.cli.conftest import Run
 from tests.export.tables.support import Lake
 

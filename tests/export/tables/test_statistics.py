@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 from pyarrow import parquet
 
-from rmqcli.export.tables.statistics import statistics
+from rmqcli.export.tables.delta import statistics
 
 MOMENT = pa.timestamp("us", tz="UTC")
 

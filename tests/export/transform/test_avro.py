@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqcli.export.errors import SchemaError
-from rmqcli.export.transform.avro_bodies import AvroBodies
+from rmqcli.export.transform.avro import AvroBodies
 from rmqcli.export.transform.decoder import decoded
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform import decoder
 from rmqcli.export.transform.decoder import decoded
-from rmqcli.export.transform.json_bodies import MAX_DEPTH, JsonBodies
+from rmqcli.export.transform.json import MAX_DEPTH, JsonBodies
 
 ORDER = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

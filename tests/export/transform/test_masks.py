@@ -14,8 +14,7 @@ import pytest
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, RowFilter, export_store
 from rmqcli.export.errors import MaskError
-from rmqcli.export.transform.masking import masked
-from rmqcli.export.transform.masks import Place, parse_masks, read_key
+from rmqcli.export.transform.masking import Place, masked, parse_masks, read_key
 from rmqcli.export.transform.transform import Transform
 from tests.cli.conftest import Run
 from tests.codec.samples import make_record

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.decoder import decoded
-from rmqcli.export.transform.protobuf_bodies import ProtobufBodies
-from rmqcli.export.transform.protobuf_schema import message_class
+from rmqcli.export.transform.protobuf import ProtobufBodies, message_class
 
 REPEATED, REQUIRED = F.LABEL_REPEATED, F.LABEL_REQUIRED
 Change = Callable[[Any], None]

@@ -10,8 +10,7 @@ from pyarrow import parquet
 
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, RowFilter, export_store
-from rmqcli.export.transform.sample import parse_sample
-from rmqcli.export.transform.transform import Transform
+from rmqcli.export.transform.transform import Transform, parse_sample
 from rmqcli.grammar.values import GrammarError
 from rmqcli.store.workers import Workers
 from tests.cli.conftest import Run

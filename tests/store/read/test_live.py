@@ -19,10 +19,9 @@ from codec.store.file_names import file_name
 from codec.store.record_encoder import encode_filler
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLogFiles, queue_folders
-from rmqcli.store.read.commit_log import as_written
+from rmqcli.store.read.commit_log import LogReader, as_written
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.log_reader import LogReader
 from rmqcli.store.verify import consume_queues as verify_queues_module
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record

@@ -15,7 +15,7 @@ from codec.store import record
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
-from rmqcli.store.read import log_reader, log_records
+from rmqcli.store.read import commit_log, log_records
 from rmqcli.store.read.vectorised import vectorising
 from tests.codec.samples import make_record
 from tests.seeds import seeds
@@ -127,7 +127,7 @@ def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest
         decoded.append(position)
         return decode(data, position)
 
-    monkeypatch.setattr(log_reader, "decode_record", counted)
+    monkeypatch.setattr(commit_log, "decode_record", counted)
     sought = [
         record_filter(key=all_of(log)[1234][1].properties["UNIQ_KEY"]),
         record_filter(where="topic = 'SeedNormal' AND queue_id = 0 AND queue_offset < 10"),
@@ -178,7 +178,7 @@ def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
         assert [message.tags for _, message in many] == list(tags)
     complaints: list[DamagedFile] = []
     records = log_records.log_records(log, EVERYTHING, RecordFilter())
-    plain = [message.body for _, message in log_reader.plain_bodies(records, complaints.append)]
+    plain = [message.body for _, message in commit_log.plain_bodies(records, complaints.append)]
     assert plain == [b"x" * 5000, whole[:-9], b"x" * 5000]
     (complaint,) = complaints
     assert (complaint.path, complaint.position) == (log.files[0].path, len(data) // 3 + 3)

@@ -14,8 +14,7 @@ from codec.store.file_names import NAME_PATTERN, file_name
 from rmqcli.store import queue_folders
 from rmqcli.store.read import consume_queue
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook, queues_of
-from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.peek import peeked, without_last_hole
+from rmqcli.store.read.files import NamedFile, mapped, peeked, without_last_hole
 from rmqcli.store.stats.overview import overview
 from tests.support import JavaStore
 

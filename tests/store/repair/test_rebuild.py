@@ -17,8 +17,7 @@ from rmqcli.store import CommitLogFiles, ConsumeQueueFiles
 from rmqcli.store.read.files import DamagedFile
 from rmqcli.store.repair import queue_writer, rebuild
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
-from rmqcli.store.repair.rebuild import Difference, Rebuilt, build, compare, rebuild_in_place
-from rmqcli.store.repair.shape import Shape, shape_of
+from rmqcli.store.repair.rebuild import Difference, Rebuilt, Shape, build, compare, rebuild_in_place, shape_of
 from tests.seeds import seeds
 from tests.store.one_by_one import one_by_one
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore

@@ -12,12 +12,10 @@ from codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.repair import salvage_queues
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.salvage_entries import Places, entries_into
-from rmqcli.store.repair.salvage_order import drop_misplaced
+from rmqcli.store.repair.rebuild import Shape, build
+from rmqcli.store.repair.salvage_order import Places, drop_misplaced, entries_into
 from rmqcli.store.repair.salvage_queues import Gone, gone_offsets
 from rmqcli.store.repair.salvage_scan import scan_log
-from rmqcli.store.repair.shape import Shape
 from tests.codec.samples import make_record
 from tests.store.one_by_one import one_by_one
 

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from codec.bodies.properties import load_properties_text
-from codec.store import batch_queue
+from codec.bodies.config import load_properties_text
+from codec.store import consume_queue
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.read.batch_queues import batch_queues, batch_topics
+from rmqcli.store.read.consume_queue import batch_queues, batch_topics
 from rmqcli.store.read.sequences import Run, Sequences
 from rmqcli.store.read.tables import topics
-from rmqcli.store.repair.rebuild import build, compare
+from rmqcli.store.repair.rebuild import build, compare, shape_of
 from rmqcli.store.repair.salvage import salvage
-from rmqcli.store.repair.shape import shape_of
 from rmqcli.store.verify.store import verify_store
 from tests.store.one_by_one import one_by_one
 from tests.support import JavaStore
@@ -39,7 +38,7 @@ def test_byte_for_byte_what_java_wrote(store_five: JavaStore, tmp_path: Path, ve
 def test_batch_queues_from_the_log_and_the_settings_alone(copy_java_store: Copy, tmp_path: Path) -> None:
     store = copy_java_store("store-five")
     kept = tmp_path / "kept"
-    (store.root / batch_queue.FOLDER).rename(kept)
+    (store.root / consume_queue.FOLDER).rename(kept)
     shutil.rmtree(store.root / "consumequeue")
     sizes = load_properties_text((store.folder / "broker.conf").read_bytes())
     assert shape_of(store.root, sizes).unknown == ("mapperFileSizeBatchConsumeQueue",)
@@ -47,7 +46,7 @@ def test_batch_queues_from_the_log_and_the_settings_alone(copy_java_store: Copy,
     build(CommitLogFiles(store.root), tmp_path / "new", shape_of(store.root, sizes))
     for path in kept.rglob("0*0"):
         assert filecmp.cmp(
-            path, tmp_path / "new" / batch_queue.FOLDER / path.relative_to(kept), shallow=False
+            path, tmp_path / "new" / consume_queue.FOLDER / path.relative_to(kept), shallow=False
         )
 
 
@@ -97,7 +96,7 @@ def test_a_damaged_store_is_salvaged(copy_java_store: Copy, tmp_path: Path, seed
         file.seek(begin)
         file.write(chance.randbytes(chance.randrange(1, 2000)))
     if seed % 2:
-        shutil.rmtree(store.root / batch_queue.FOLDER)
+        shutil.rmtree(store.root / consume_queue.FOLDER)
     out = tmp_path / "out"
     result = salvage(store.root, out)
     assert result.lost and verify_store(out).sound

@@ -13,7 +13,7 @@ from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import QueueEntry, queue_folders
-from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.read.commit_log import LogReader
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.select import entries as entries_module
 from rmqcli.store.select.entries import EntryChoice

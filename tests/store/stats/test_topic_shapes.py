@@ -11,7 +11,7 @@ import pytest
 from codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.vectorised import vectorising
-from rmqcli.store.stats.distinct import KEPT, Distinct, hash_of
+from rmqcli.store.stats.distribution import KEPT, Distinct, hash_of
 from rmqcli.store.stats.topic_shapes import LogShape, shape_of
 from tests.support import JavaStore
 

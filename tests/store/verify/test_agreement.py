@@ -12,8 +12,7 @@ from codec.store.file_names import file_name
 from codec.store.index_file import IndexHeader
 from codec.store.record_encoder import encode_filler
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import Shape
+from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
 from tests.codec.samples import make_record

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codec.store.consume_queue import ENTRY
-from codec.store.consume_queue_ext import is_address
+from codec.store.consume_queue import ENTRY, is_address
 from codec.store.record_encoder import encode_filler, encode_record
 from codec.store.record_layout import PREFIXES
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues

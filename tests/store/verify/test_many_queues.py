@@ -13,10 +13,9 @@ from codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles, queue_folders, verify_consume_queues
 from rmqcli.store.read import commit_log
 from rmqcli.store.read.files import NamedFile, mapping
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import Shape
-from rmqcli.store.verify import consume_queues, index, queue_parts
-from rmqcli.store.verify.queue_parts import QueuePart
+from rmqcli.store.repair.rebuild import Shape, build
+from rmqcli.store.verify import consume_queues, index
+from rmqcli.store.verify.consume_queues import QueuePart
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
 from tests.store.one_by_one import one_by_one
@@ -48,7 +47,7 @@ def test_the_log_is_mapped_for_many_queues_at_once(store: Path, monkeypatch: pyt
         return mapping(file)
 
     monkeypatch.setattr(commit_log, "mapping", noted)
-    monkeypatch.setattr(queue_parts, "_TASK_PARTS", QUEUES // 2)
+    monkeypatch.setattr(consume_queues, "_TASK_PARTS", QUEUES // 2)
     assert verify_consume_queues(queue_folders(store)).items == RECORDS
     assert len(seen) == 2
 

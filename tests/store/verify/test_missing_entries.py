@@ -12,8 +12,7 @@ import trio
 from codec.bodies.base import encode_body
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import shape_of
+from rmqcli.store.repair.rebuild import build, shape_of
 from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.broker.store.support import loaded, message, small_config
 from tests.store.one_by_one import one_by_one

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.repair.rebuild import build
-from rmqcli.store.repair.shape import Shape
+from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
 from tests.store.one_by_one import one_by_one

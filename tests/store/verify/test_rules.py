@@ -11,7 +11,7 @@ import pytest
 
 from codec.store.consume_queue import ENTRY
 from rmqcli.store.repair.salvage import salvage
-from rmqcli.store.verify.rules import Rule
+from rmqcli.store.verify.findings import Rule
 from rmqcli.store.verify.store import verify_store
 from tests.store.one_by_one import one_by_one
 from tests.support import JavaStore

@@ -20,7 +20,7 @@ from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
 from rmqcli.store.stats.index_load import load_of
 from rmqcli.store.stats.overview import overview
-from rmqcli.store.verify.recovery import dispatched_again_from
+from rmqcli.store.verify.checkpoint import dispatched_again_from
 from rmqcli.store.verify.store import verify_store
 from tests.store.one_by_one import one_by_one
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore

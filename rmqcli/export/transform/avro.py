@@ -1,21 +1,20 @@
-"""Avro schemas (.avsc) as Arrow types, and what makes of the values that fastavro reads those that Arrow takes.
-
-Logical types of the table are converted, others are their underlying types, as Avro 1.11 has it for unknown
-ones. A record that contains itself has no columns, nor has a union of several types; an array of items
-without bytes is refused, since a body of a few bytes could have 2^63 of them.
-"""
+"""Bodies that are Avro records in binary encoding, read by fastavro, and Avro schemas (.avsc) as Arrow types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from functools import partial
+from io import BytesIO
 from typing import Any, NamedTuple
 
+import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
 from rmqcli.export.errors import SchemaError
-from rmqcli.export.transform.decoder import Undecodable
+from rmqcli.export.transform.decoder import Undecodable, array_of
 
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES: Mapping[tuple[str, str], pa.DataType] = {
@@ -156,3 +155,83 @@ def _pairs(convert: Convert | None, values: dict[str, Any]) -> list[tuple[str, A
 
 def _record(converts: Mapping[str, Convert], value: dict[str, Any]) -> dict[str, Any]:
     return value | {name: convert(value[name]) for name, convert in converts.items()}
+
+
+_SINGLE = b"\xc3\x01"
+_MARK_BYTES = 8
+_CONFLUENT_BYTES = 5
+
+
+class AvroBodies:
+    """The decoder of an Avro schema."""
+
+    def __init__(self, schema: bytes, framing: str = "") -> None:
+        given = _parsed(schema)
+        found = typed(given)
+        self.type = found.kind
+        self._convert = found.convert
+        self._plain = fastavro.parse_schema(_without_logical(json.loads(schema)))
+        mark = fingerprint(to_parsing_canonical_form(given), "CRC-64-AVRO")
+        self._mark = bytes.fromhex(mark)
+        self._start = _FRAMINGS[framing]
+
+    def parse(self, body: bytes) -> Any:
+        stream = BytesIO(body)
+        stream.seek(self._start(body, self._mark))
+        try:
+            value = fastavro.schemaless_reader(stream, self._plain)
+        except Undecodable:
+            raise
+        except Exception as error:  # fastavro raises many types for bytes that are no record
+            raise Undecodable(f"not a record of this schema ({type(error).__name__})") from None
+        rest = len(body) - stream.tell()
+        if rest:
+            raise Undecodable(f"{rest} bytes follow the record")
+        return value if self._convert is None else self._convert(value)
+
+    def to_array(self, values: Sequence[Any]) -> Any:
+        return array_of(values, self.type)
+
+
+def _parsed(schema: bytes) -> Any:
+    try:
+        return fastavro.parse_schema(json.loads(schema))
+    except UnknownType as error:
+        raise SchemaError(f"type {error.name} is not defined in the file") from None
+    except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SchemaError(f"not an Avro schema: {error}") from None
+
+
+def _without_logical(schema: Any) -> Any:
+    """Return the schema of the underlying types."""
+    if isinstance(schema, list):
+        return [_without_logical(one) for one in schema]
+    if isinstance(schema, dict):
+        return {name: _without_logical(one) for name, one in schema.items() if name != "logicalType"}
+    return schema
+
+
+def _raw(body: bytes, mark: bytes) -> int:
+    return 0
+
+
+def _single(body: bytes, mark: bytes) -> int:
+    if body[:2] != _SINGLE:
+        raise Undecodable("not Avro's single-object encoding, which begins with C3 01")
+    if body[2 : 2 + _MARK_BYTES] != mark:
+        raise Undecodable(f"written with another schema, {body[2 : 2 + _MARK_BYTES].hex()}, not {mark.hex()}")
+    return 2 + _MARK_BYTES
+
+
+def _confluent(body: bytes, mark: bytes) -> int:
+    if len(body) < _CONFLUENT_BYTES or body[0]:
+        raise Undecodable("without Confluent's header, 00 and four bytes")
+    return _CONFLUENT_BYTES
+
+
+_FRAMINGS: Mapping[str, Callable[[bytes, bytes], int]] = {
+    "": _raw,
+    "single": _single,
+    "confluent": _confluent,
+}
+"""Functions that return the byte where the record begins."""

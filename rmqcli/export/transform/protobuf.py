@@ -1,12 +1,8 @@
-"""Messages of a compiled descriptor set (.desc) as Arrow types, and how a value of each field is read.
-
-`protoc --include_imports --descriptor_set_out=FILE` writes such a file. A field without presence (proto3) has
-its default when it is not set; one with presence is null. Maps are in the order of their keys.
-"""
+"""Bodies that are protobuf messages, and messages of a compiled descriptor set (.desc) as Arrow types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError as ProtobufError
 
 from rmqcli.export.errors import SchemaError
+from rmqcli.export.transform.decoder import Undecodable, array_of
 
 MOMENT = pa.timestamp("us", tz="UTC")
 F = FieldDescriptor
@@ -136,3 +133,26 @@ def _name(names: Mapping[int, str], number: int) -> str:
 
 def _micros(moment: Any) -> int:
     return int(moment.seconds * 1_000_000 + moment.nanos // 1000)
+
+
+class ProtobufBodies:
+    """The decoder of a message of a descriptor set."""
+
+    def __init__(self, schema: bytes, name: str) -> None:
+        self._message: Any = message_class(schema, name)
+        found = typed_message(self._message.DESCRIPTOR)
+        self.type = found.kind
+        self._convert: Any = found.convert
+
+    def parse(self, body: bytes) -> Any:
+        message = self._message()
+        try:
+            message.ParseFromString(body)
+        except (ProtobufError, UnicodeDecodeError):
+            raise Undecodable("not a message of this type") from None
+        if not message.IsInitialized():
+            raise Undecodable("a required field is missing")
+        return self._convert(message)
+
+    def to_array(self, values: Sequence[Any]) -> Any:
+        return array_of(values, self.type)

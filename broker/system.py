@@ -1,17 +1,25 @@
-"""Cores that this process may use: those it may run on, and what a container's quota leaves of them.
-
-A quota is that of the process's control group or of one above it (cgroups v2: `cpu.max`; v1:
-`cpu.cfs_quota_us` and `cpu.cfs_period_us`).
-"""
+"""The clocks that a node is given, and the cores that this process may use."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
+
+NowMs = Callable[[], int]
+"""Milliseconds since the epoch."""
+Timer = Callable[[], float]
+"""Seconds since any moment, with a resolution of a microsecond or better."""
+
+
+def system_now_ms() -> int:
+    """Return the wall clock of this machine."""
+    return time.time_ns() // 1_000_000
+
 
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
