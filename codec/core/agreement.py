@@ -1,6 +1,7 @@
-"""Queue entries and index items of files, compared with those that the records of a log have; chains of slots.
+"""Comparison of stored queue entries and index items with those derived from the records of a commit log, and
+checks of the chains of slots.
 
-Ranges are [begin, end) of numbers of entries or items.
+Ranges are [begin, end), in numbers of entries or items.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, item_position, slo
 
 Range = tuple[int, int]
 Doubt = tuple[int, int, int]
-"""A range, and the commit-log offset that its first entry or item must be behind."""
+"""A range of entries or items, and the commit-log offset that its first one must not fall below."""
 
 _ENTRY: Final[i64] = ENTRY.size
 _SIZE: Final[i64] = ENTRY.offsets["size"]
@@ -37,6 +38,7 @@ _SLOT: Final[i64] = SLOT.size
 _KEYED_OFFSET: Final[i64] = 4
 _KEYED_TIME: Final[i64] = 12
 _LATEST: Final[i64] = MAX_TIME_DIFF
+# Number of items or slots copied from the file at a time.
 _PIECE: Final[i64] = 1 << 14
 
 
@@ -49,7 +51,7 @@ def _add(found: list[Range], begin: i64, end: i64) -> None:
 
 
 def written_entries(data: bytes) -> i64:
-    """Return the number of whole entries before the first of size 0."""
+    """Return the number of whole entries before the first one of size 0."""
     count: i64 = len(data) // _ENTRY
     number: i64 = 0
     while number < count and read_i32_be(data, number * _ENTRY + _SIZE) != 0:
@@ -58,8 +60,8 @@ def written_entries(data: bytes) -> i64:
 
 
 def entries_inside(raw: bytes, count: i64, begins: list[int], ends: list[int]) -> list[int]:
-    """Return the numbers of those of the first `count` entries that are no fillers and lead into one of the
-    parts [begin, end) of a commit log, which ascend and do not overlap.
+    """Return the numbers of the entries, among the first `count`, that are not fillers and whose commit-log
+    offset lies in one of the parts [begin, end) of a commit log. The parts ascend and do not overlap.
     """
     found: list[int] = []
     number: i64 = 0
@@ -68,6 +70,7 @@ def entries_inside(raw: bytes, count: i64, begins: list[int], ends: list[int]) -
         low: i64 = 0
         high: i64 = len(begins)
         while low < high:
+            # Finds the last part that begins at or before the offset.
             middle: i64 = (low + high) // 2
             if begins[middle] <= offset:
                 low = middle + 1
@@ -81,11 +84,14 @@ def entries_inside(raw: bytes, count: i64, begins: list[int], ends: list[int]) -
 
 
 def agreeing_entries(ours: bytes, theirs: bytes, first: i64, with_codes: bool) -> list[Range]:
-    """Return which entries of a file are those of records, both from queue offset `first` on.
+    """Return the ranges of entries of a file that equal the entries derived from records; both begin at queue
+    offset `first`.
 
-    An address of an extension stands for any tags code; without `with_codes` any code does.
+    The address of an extension in the file matches any tags code; without `with_codes`, codes are not
+    compared.
     """
     count: i64 = min(i64(len(ours)), i64(len(theirs))) // _ENTRY
+    # Undamaged files agree throughout: a single comparison of bytes replaces the loop.
     if ours[: count * _ENTRY] == theirs[: count * _ENTRY]:
         return [(first, first + count)] if count else []
     found: list[Range] = []
@@ -109,11 +115,11 @@ def agreeing_entries(ours: bytes, theirs: bytes, first: i64, with_codes: bool) -
 def doubtful_entries(
     raw: bytes, first: i64, last: i64, log_begin: i64, agreeing: Sequence[Range]
 ) -> tuple[list[Doubt], int, int]:
-    """Return which entries are to be compared with their records, how many of the others are no fillers, and
-    the commit-log offset of the last entry.
+    """Return the ranges of entries that must be compared with their records, the number of other entries that
+    are not fillers, and the commit-log offset of the last entry.
 
-    The entries have queue offsets from `first` on; `agreeing` ranges of those ascend. `last` is the
-    commit-log offset before them. Offsets ascend; what is older than `log_begin` has no record.
+    The entries begin at queue offset `first`, and the `agreeing` ranges ascend. `last` is the commit-log
+    offset of the entry before them. Offsets must ascend; an entry below `log_begin` has no record.
     """
     found: list[Doubt] = []
     sound: i64 = 0
@@ -153,7 +159,7 @@ def doubtful_entries(
 
 
 class EntryCheck:
-    """Compares the entries of a queue with their records, one by one; `topic` is encoded."""
+    """Compares entries of one queue with their records, one at a time. `topic` is encoded."""
 
     def __init__(self, topic: bytes, queue_id: i64, with_codes: bool, check_crc: bool) -> None:
         self._topic = topic
@@ -164,8 +170,8 @@ class EntryCheck:
         self._text = TextReader()
 
     def agrees(self, log: Buffer, at: i64, queue_offset: i64, offset: i64, size: i64, code: i64) -> bool:
-        """Return True if the record at a position of a log file has this entry; False also for some that
-        have, for whose records the rules of `codec.store.dispatch` must be asked.
+        """Return True if the record at position `at` of a log file has this entry. False is not final: some
+        records need the rules of `codec.store.dispatch`.
         """
         record = self._record
         try:
@@ -180,6 +186,7 @@ class EntryCheck:
             size,
         ):
             return False
+        # The address of an extension stands in place of the tags code, so there is nothing to compare.
         if not self._with_codes or code <= _ADDRESSES:
             return True
         self._text.read(data, record.properties_at, record.end)
@@ -202,15 +209,17 @@ def _is_item(keyed: bytes, at: i64, raw: bytes, place: i64, since: i64) -> bool:
 
 
 class ItemMatcher:
-    """Finds the items of index files that records have: `keyed` are those, in the order of the log."""
+    """Matches the items of index files with those derived from records. `keyed` holds the latter in log
+    order, KEYED_SIZE bytes each.
+    """
 
     def __init__(self, keyed: bytes) -> None:
         self._keyed = keyed
         self._at: i64 = 0
 
     def match(self, raw: bytes, since: i64) -> tuple[list[Range], int]:
-        """Return which of some items are those of the next records, in the order of both, and how many items
-        were looked at: others are those of later records.
+        """Return the ranges of items that equal those of the next records, in the order of both, and the
+        number of items examined; the others belong to later records.
 
         The times of the items count from `since` (ms).
         """
@@ -224,8 +233,10 @@ class ItemMatcher:
         while number < count:
             place: i64 = number * _ITEM
             offset: i64 = read_i64_be(raw, place + _OFFSET)
+            # An offset above the next one is not trusted: skipping to it would skip the records of all items
+            # after it.
             if number + 1 == count or read_i64_be(raw, place + _ITEM + _OFFSET) >= offset:
-                # A broker that began without an index may lack items.
+                # A broker that began without an index lacks the items of earlier records.
                 while at < end and read_i64_be(keyed, at + _KEYED_OFFSET) < offset:
                     at += KEYED_SIZE
             if at >= end:
@@ -244,11 +255,11 @@ class ItemMatcher:
 def doubtful_items(
     raw: bytes, first: i64, highest: i64, log_begin: i64, agreeing: Sequence[Range]
 ) -> tuple[list[Doubt], int, int]:
-    """Return which items are to be compared with their records, the number of the others, and the highest
-    commit-log offset.
+    """Return the ranges of items that must be compared with their records, the number of other items, and the
+    highest commit-log offset.
 
-    The items have numbers from `first` on; `agreeing` ranges of those ascend. `highest` is the highest
-    commit-log offset before them: offsets do not descend. What is older than `log_begin` has no record.
+    The items begin at number `first`, and the `agreeing` ranges ascend. `highest` is the highest commit-log
+    offset before them. Offsets must not descend; an item below `log_begin` has no record.
     """
     found: list[Doubt] = []
     sound: i64 = 0
@@ -283,8 +294,9 @@ def doubtful_items(
 
 
 def wrong_links(data: Buffer, slots: i64, count: i64) -> list[tuple[int, int, int, int]]:
-    """Return the links that differ from those that the hashes of items [1, count) make: items in order, then
-    slots; each has the slot, or -1, the item, or 0, the number found there and the right one.
+    """Return the links that differ from those that follow from the hashes of items [1, count): the links of
+    items in order, then those of slots. Each result has the slot or -1, the item or 0, the number found, and
+    the correct number.
     """
     found: list[tuple[int, int, int, int]] = []
     count = min(count, (i64(len(data)) - i64(item_position(slots, 0))) // _ITEM)
@@ -296,7 +308,7 @@ def wrong_links(data: Buffer, slots: i64, count: i64) -> list[tuple[int, int, in
         at: i64 = 0
         while number < end:
             slot: i64 = i64(read_i32_be(raw, at)) % slots
-            # Compared as they are: a conversion costs the interpreted core as much as the rest.
+            # Both numbers are i32: a conversion costs the interpreted core as much as the rest.
             if read_i32_be(raw, at + _PREVIOUS) != newest[slot]:
                 found.append((-1, number, read_i32_be(raw, at + _PREVIOUS), newest[slot]))
             newest[slot] = i32(number)

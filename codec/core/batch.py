@@ -1,8 +1,7 @@
-"""The body of a batch of messages (request code 320), item by item. `codec.message_batch` declares an
-item.
+"""The body of a batch of messages (request code 320), item by item; `codec.message_batch` declares an item.
 
-A `Part` is what a broker stores at once of a batch: items side by side in the body, each with its own
-properties and then those of the whole batch.
+A `Part` is the portion of a batch that a broker stores at once: adjacent items of the body, each with its
+properties followed by those of the whole batch.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def _int32(data: bytes, at: i64) -> i64:
 
 
 def item_end(data: bytes, at: i64) -> i64:
-    """Return where the item at a position ends, its lengths checked. Raises BodyError."""
+    """Check the lengths of the item at a position and return where it ends. Raises BodyError."""
     size: i64 = len(data)
     if at + _HEAD > size:
         raise BodyError(f"batch item at {at} is cut short")
@@ -48,7 +47,7 @@ def item_end(data: bytes, at: i64) -> i64:
 
 
 def count_items(data: bytes, at: i64, most: i64) -> tuple[i64, i64]:
-    """Count items from a position on, at most `most`; return their number and where they end. Raises
+    """Count the items from a position on, up to `most`; return the count and where the last one ends. Raises
     BodyError.
     """
     count: i64 = 0
@@ -59,26 +58,26 @@ def count_items(data: bytes, at: i64, most: i64) -> tuple[i64, i64]:
 
 
 def item_flag(data: bytes, at: i64) -> i32:
-    """Return the flag of the item at a position that `item_end` accepts."""
+    """Return the flag of the item at a position that `item_end` has checked."""
     return read_i32_be(data, at + _FLAG)
 
 
 def item_body(data: bytes, at: i64) -> bytes:
-    """Return the body of the item at a position that `item_end` accepts."""
+    """Return the body of the item at a position that `item_end` has checked."""
     begin: i64 = at + _HEAD
     size: i64 = _int32(data, at + _BODY_LENGTH)
     return data[begin : begin + size]
 
 
 def item_text(data: bytes, at: i64) -> bytes:
-    """Return the properties of the item at a position that `item_end` accepts."""
+    """Return the properties of the item at a position that `item_end` has checked."""
     body: i64 = _int32(data, at + _BODY_LENGTH)
     total: i64 = _int32(data, at)
     return data[at + _HEAD + body + _TEXT_LENGTH : at + total]
 
 
 def read_items(data: bytes) -> list[tuple[int, bytes, bytes]]:
-    """Return flag, body and properties of each item. Raises BodyError."""
+    """Return the flag, body and properties of each item. Raises BodyError."""
     found: list[tuple[int, bytes, bytes]] = []
     at: i64 = 0
     while at < len(data):
@@ -89,7 +88,7 @@ def read_items(data: bytes) -> list[tuple[int, bytes, bytes]]:
 
 
 def joined_size(data: bytes, begin: i64, end: i64, common: bytes) -> i64:
-    """Return the length of the `joined_text` of a text in [begin, end) of some bytes."""
+    """Return the length of the `joined_text` of [begin, end) of `data` and `common`, without joining them."""
     size: i64 = end - begin
     extra: i64 = len(common)
     if size == 0 or extra == 0:
@@ -98,14 +97,14 @@ def joined_size(data: bytes, begin: i64, end: i64, common: bytes) -> i64:
 
 
 class Part:
-    """Items of a batch that are stored together: `count` of them, from `begin` to `end` in the body.
+    """Items of a batch that are stored together: `count` items, from `begin` to `end` in the body.
 
-    `size` are the bytes of their bodies and properties, `weight` those of their properties. `mended` has the
-    properties, by the item's position, where those of the batch do not parse.
+    `size` is the number of bytes in their bodies and properties, `weight` the number in their properties.
+    `mended` has properties that replace those in the body, by the item's position.
     """
 
     def __init__(self, data: bytes, common: bytes, begin: i64, seed: i64) -> None:
-        """Begin a part at a position of the body. `seed` is the `index_seed` of the topic."""
+        """Begin an empty part at a position of the body. `seed` is the `index_seed` of the topic."""
         self.data = data
         self.begin: i64 = begin
         self.end: i64 = begin
@@ -122,10 +121,10 @@ class Part:
         self._hashes: list[list[int]] = []
 
     def read(self, most_items: i64, most_bytes: i64, step: i64) -> i64:
-        """Take items until the part has one of these figures, `step` bytes were read, or one needs a
-        decision.
+        """Add items until the part reaches one of the two limits, `step` bytes have been read, or an item
+        needs a decision.
 
-        Returns the traits of the next item's properties, which it leaves then, or 0. Raises BodyError.
+        Returns the traits of the item that needs a decision, which is not added, or 0. Raises BodyError.
         """
         data = self.data
         stop: i64 = self.end + step
@@ -135,8 +134,11 @@ class Part:
             traits: i64 = self._reader.read(data, text_at, end) | self._common_traits
             length: i64 = joined_size(data, text_at, end, self._common)
             if traits & (TIMER | UNSOUND) or length > _LONGEST:
+                # Properties that are only too long may have no traits, and 0 would mean that no decision is
+                # needed.
                 return traits | UNSOUND
             text = data
+            # The batch's tags and keys come last in the joined text, where they override those of the item.
             if self._has_common_facts:
                 text = joined_text(data[text_at:end], self._common)
                 self._reader.read(text, 0, len(text))
@@ -148,13 +150,13 @@ class Part:
         return joined_text(item_text(self.data, self.end), self._common)
 
     def take(self, text: bytes) -> None:
-        """Take the next item with other properties."""
+        """Add the next item with replacement properties."""
         self.mended[self.end] = text
         self._reader.read(text, 0, len(text))
         self._take(item_end(self.data, self.end), len(text), text)
 
     def _take(self, end: i64, text_size: i64, text: bytes) -> None:
-        """Take the next item, up to a position; the reader has read its properties in `text`."""
+        """Add the next item, which ends at a position; the reader has read its properties in `text`."""
         self._codes.append(self._reader.code(text))
         self._hashes.append(self._reader.hashes(text, self._seed))
         body: i64 = _int32(self.data, self.end + _BODY_LENGTH)
@@ -178,7 +180,7 @@ class Part:
         reconsume_times: i32,
         prepared_transaction_offset: i64,
     ) -> None:
-        """Add all items to a run and to those of a queue. Raises LocalProtocolError."""
+        """Add all items to a run and to its queue. Raises LocalProtocolError."""
         data = self.data
         at: i64 = self.begin
         for code, hashes in zip(self._codes, self._hashes, strict=True):

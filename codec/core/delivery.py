@@ -1,8 +1,8 @@
-"""The records that a pull takes of a queue, found by the queue's entries (Java
+"""The records that a pull returns from a queue, found through the queue's entries (Java
 `DefaultMessageStore.getMessage`).
 
-Entries come as bytes of a queue file; of the log only its bounds are known here. What may wait for the disk
-is left to callables.
+Entries come as bytes of a consume-queue file; only the bounds of the log are known here. Anything that may
+wait for the disk is left to callables.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _HIGHEST: Final[i64] = (1 << 63) - 1
 
 
 class Stretches:
-    """Ranges of a file of the log, which begins at offset `start`: in ascending order, none touches the next.
+    """Ranges of a log file, which begins at offset `start`: they ascend, and no two are adjacent.
 
-    `begins` and `ends` are positions in the file, `size` the bytes in between; `end` is the last end.
+    `begins` and `ends` are positions in the file, `size` is the number of bytes in the ranges; `end` is the
+    last end.
     """
 
     def __init__(self, start: i64) -> None:
@@ -37,7 +38,7 @@ class Stretches:
         self.end: i64 = 0
 
     def add(self, position: i64, size: i64) -> None:
-        """Add a record, at a position that is not before the last end."""
+        """Add a record at a position at or after the last end."""
         end: i64 = position + size
         if position == self.end and self.ends:
             self.ends[-1] = end
@@ -53,12 +54,12 @@ class Stretches:
 
 
 class Delivery:
-    """The records that one pull takes: `count` of them, in `files` of the log, `size` bytes in all. The last
-    one ends at `end`.
+    """The records that one pull returns: `count` records, in `files` of the log, `size` bytes in total. The
+    last one ends at `end`.
 
-    `scanned` entries are dealt with. `last` is the offset in the log that the last entry names that was
-    looked at. `has_removed` is True if an entry before all records of the pull names what the log does not
-    hold.
+    `scanned` is the number of entries processed, `last` the commit-log offset in the entry examined last.
+    `has_removed` is True if an entry before all records of the pull refers to bytes that the log does not
+    have.
     """
 
     def __init__(
@@ -71,14 +72,14 @@ class Delivery:
         accepts_address: Callable[[int], bool] | None,
         accepts_record: Callable[[int, int, bool], bool | None] | None,
     ) -> None:
-        """Prepare for a pull of at most `most` records, the first one whatever its size.
+        """Prepare a pull of at most `most` records; the first one may have any size.
 
-        `limits` are the most records and bytes in memory and those on the disk, which is before
-        `memory_start`. `log` is where the log begins and ends, and the size of its files.
+        `limits` are the maximum records and bytes in memory, then those on disk; the disk is everything
+        before `memory_start`. `log` has the begin and end of the log, and the size of its files.
 
-        `accepts_code` is asked about tags codes, `accepts_address` about those that are the address of an
-        extension entry, `accepts_record` about offset and size of a record, and if its entry is the first:
-        it returns None to end the pull before the record. None accepts all.
+        `accepts_code` receives a tags code, `accepts_address` one that is the address of an extension entry;
+        `accepts_record` receives the offset and size of a record, and True if its entry is the first. It
+        returns None to end the pull before the record. Without a callable, everything is accepted.
         """
         memory_count, memory_bytes, disk_count, disk_bytes = limits
         begin, end, file_size = log
@@ -105,7 +106,7 @@ class Delivery:
         self.has_removed = False
 
     def read(self, entries: bytes) -> bool:
-        """Look at the next entries; return True if the pull wants no more."""
+        """Process the next entries; return True if the pull is complete."""
         at: i64 = 0
         last: i64 = len(entries) - _ENTRY_SIZE
         while at <= last:
@@ -125,12 +126,14 @@ class Delivery:
             if not self._is_held(offset, size):
                 if self.count == 0:
                     self.has_removed = True
+                # As in Java, entries are skipped up to the end of the file: segments are deleted as a whole.
                 self._removed_before = self._end_of_file(offset)
                 continue
             self._removed_before = _LOWEST
             if self._accepts_record is not None:
                 is_accepted = self._accepts_record(offset, size, self.scanned == 1)
                 if is_accepted is None:
+                    # The entry is not processed, so the next pull begins with it.
                     self.scanned -= 1
                     return True
                 if not is_accepted:
@@ -139,27 +142,28 @@ class Delivery:
         return False
 
     def _is_full(self, offset: i64, size: i64) -> bool:
-        """Return True if a record does not go with those before it."""
+        """Return True if a record would exceed the limits together with those before it."""
         if offset < self._memory_start:
             return self.count >= self._disk_count or self.size + size > self._disk_bytes
         return self.count >= self._memory_count or self.size + size > self._memory_bytes
 
     def _is_wanted(self, code: i64) -> bool:
-        """Return True if an entry with this code may be one of a wanted message."""
+        """Return True if the message of an entry with this code may match the subscription."""
         accepts = self._accepts_address if code <= _HIGHEST_ADDRESS else self._accepts_code
         return accepts is None or accepts(code)
 
     def _is_held(self, offset: i64, size: i64) -> bool:
-        """Return True if the log holds these bytes, in one file."""
+        """Return True if the log has these bytes, in one file."""
         if size < 0 or not self._log_start <= offset < self._log_end:
             return False
         return size <= min(self._end_of_file(offset), self._log_end) - offset
 
     def _end_of_file(self, offset: i64) -> i64:
-        """Return where the file of the log with the byte at an offset ends (Java `rollNextFile`)."""
+        """Return the end of the log file with the byte at an offset (Java `rollNextFile`)."""
+        # The sum below could exceed 64 bits.
         if offset > _HIGHEST - self._file_size:
             return _HIGHEST
-        if offset < 0:  # in no file: the subtraction might leave 64 bits
+        if offset < 0:  # not in any file, and the subtraction below could exceed 64 bits
             return 0
         return offset - (offset - self._log_start) % self._file_size + self._file_size
 

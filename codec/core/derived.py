@@ -22,7 +22,7 @@ _write_slot: Final = SLOT.struct.pack_into
 
 
 def encode_entries(offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> bytes:
-    """Return queue entries that follow one another: commit-log offset, size and tags code of each."""
+    """Return adjacent queue entries, given the commit-log offset, size and tags code of each."""
     out = BytesWriter()
     for offset, size, code in zip(offsets, sizes, codes, strict=True):
         write_i64_be(out, offset)
@@ -34,10 +34,10 @@ def encode_entries(offsets: Sequence[int], sizes: Sequence[int], codes: Sequence
 def put_items(
     view: memoryview, slots: i64, number: i64, begin_timestamp: i64, items: Sequence[IndexItem]
 ) -> i64:
-    """Write the items that follow in an index file, from an item number on, each linked to the one before it in
-    its slot, and the slots; return how many of these were empty.
+    """Write items to an index file from an item number on, each linked to the previous one in its slot, and
+    update the slots; return how many of the slots were empty.
 
-    A slot with a number that no item has, as a torn page leaves it, counts as empty.
+    A slot with the number of an item that does not exist counts as empty; a torn page may leave one.
     """
     used: i64 = 0
     begin: i64 = _HEADER_SIZE + slots * _SLOT_SIZE + number * _ITEM_SIZE
@@ -61,7 +61,7 @@ def put_items(
         newest[slot] = number
         number += 1
     written = out.getvalue()
-    # The items are there before the slots that lead to them: a chain is whole at any time.
+    # Items are written before the slots that point to them, so that every chain is valid at any time.
     view[begin : begin + len(written)] = written
     for slot, number in newest.items():
         _write_slot(view, slot, number)

@@ -1,8 +1,8 @@
-"""The queue entries and index items that the records of a commit log have, for many records in its order.
+"""The queue entries and index items of many records of a commit log, derived in log order.
 
-`codec.store.dispatch` has the rules. Few records are left to them: those of the schedule topic, whose
-entries have a time, those with entries in further queues, inner batches of 5.x, and those that no queue can
-hold.
+`codec.store.dispatch` has the rules. A few kinds of records are left to it: those of the schedule topic,
+whose entries contain a time, those with entries in further queues, inner batches of 5.x, and those that no
+queue can hold.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.file_names import MAX_OFFSET
 
 KEYED_SIZE: Final[i64] = 20
-"""Bytes of an item: hash (int32), commit-log offset and store time in ms (int64)."""
+"""Bytes of an item: hash (int32), commit-log offset and store time in ms (both int64)."""
 _HIGHEST: Final[i64] = MAX_OFFSET // ENTRY_SIZE
-"""The highest queue offset of a file that can be."""
+"""The highest queue offset that is accepted."""
 _INNER_BATCH: Final[i64] = MessageSysFlag.INNER_BATCH
 _PREPARED: Final[i64] = MessageSysFlag.TRANSACTION_PREPARED
 _ROLLBACK: Final[i64] = MessageSysFlag.TRANSACTION_ROLLBACK
@@ -33,9 +33,9 @@ _SCHEDULE: Final = str(SystemTopic.SCHEDULE)
 
 
 class EntryRun(NamedTuple):
-    """The entries of messages of a queue with adjacent queue offsets, `first` to before `end`.
+    """Entries of messages in one queue with adjacent queue offsets, [first, end).
 
-    Those messages are at commit-log offsets from `begin` to `last`.
+    The messages are at commit-log offsets from `begin` to `last`.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class EntryRun(NamedTuple):
 
 
 class _OpenRun:
-    """A run that may go on."""
+    """A run that may still grow."""
 
     def __init__(self, topic: str, queue_id: i64, first: i64, begin: i64) -> None:
         self.topic = topic
@@ -69,7 +69,7 @@ class _OpenRun:
 
 
 class _Topic:
-    """A topic's name, the hash that those of its keys begin with, and its last run in each queue."""
+    """A topic: its name, its `index_seed`, and its last run in each queue."""
 
     def __init__(self, name: str, is_apart: bool) -> None:
         self.name = name
@@ -79,10 +79,12 @@ class _Topic:
 
 
 class Dispatch:
-    """Collects the queue entries and index items of records. Without `derives` it only reads their properties."""
+    """Collects the queue entries and index items of records. If `derives` is False, it only parses their
+    properties.
+    """
 
     def __init__(self, derives: bool = True, apart: Collection[str] = ()) -> None:
-        """Begin without records. Those of the topics `apart` are left to the rules, too."""
+        """Begin without records. Those of the topics in `apart` are also left to `codec.store.dispatch`."""
         self._derives = derives
         self._apart = frozenset((*apart, _SCHEDULE))
         self._runs: list[_OpenRun] = []
@@ -94,8 +96,8 @@ class Dispatch:
         self._last = self._of_name("")
 
     def take(self) -> tuple[list[EntryRun], bytes]:
-        """Return what was collected, and go on without it: runs, those of a queue in the order of the log, and
-        index items, KEYED_SIZE bytes each.
+        """Return the collected data and begin from scratch: runs, in log order for each queue, and index
+        items of KEYED_SIZE bytes each.
         """
         found: list[EntryRun] = []
         for run in self._runs:
@@ -111,7 +113,7 @@ class Dispatch:
         return found, items
 
     def put(self, topic: str, queue_id: i64, queue_offset: i64, offset: i64, size: i64, code: i64) -> None:
-        """Add a queue entry, unless no queue can hold it."""
+        """Add a queue entry, unless no queue can have its queue offset."""
         if 0 <= queue_offset <= _HIGHEST:
             self._put(self._of_name(topic), queue_id, queue_offset, offset, size, code)
 
@@ -122,10 +124,10 @@ class Dispatch:
         write_i64_be(self._items, timestamp)
 
     def add_all(self, walk: Walk, most: i64 = 1 << 60) -> bool:
-        """Go on with a walk, and add its records, at most so many.
+        """Continue a walk and add up to `most` of its records.
 
-        Returns False, with the walk there, at a record that was not added: its properties may not parse, or
-        it is one of those that `codec.store.dispatch` must look at. Raises what the walk raises.
+        Returns False, with the walk at that record, if a record was not added: its properties may not parse,
+        or it is one of those left to `codec.store.dispatch`. Raises the errors of `Walk.next`.
         """
         while most > 0 and walk.next():
             if not self._add(walk):
@@ -164,11 +166,11 @@ class Dispatch:
         run.add(offset, size, code)
 
     def _of_bytes(self, name: bytes) -> _Topic:
-        if name == self._topic:  # most records follow one of their topic
+        if name == self._topic:  # most records have the topic of the one before
             return self._last
         topic = self._topics.get(name)
         if topic is None:
-            # Topics that are no UTF-8 may have one name.
+            # Different topics that are not UTF-8 may decode to the same name.
             topic = self._topics[name] = self._of_name(name.decode("utf-8", "replace"))
         self._topic = name
         self._last = topic

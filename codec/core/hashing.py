@@ -2,7 +2,7 @@
 
 `String.hashCode` runs over UTF-16 units: h = 31 * h + unit in 32-bit two's complement, where a character
 outside the basic plane counts as two units. Checksums are zlib's CRC-32 without its top bit
-(`UtilAll.crc32`); zlib-ng computes the same number ten times as fast and is used where it is installed.
+(`UtilAll.crc32`); zlib-ng computes the same number ten times as fast and is used if it is installed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CRC_BITS: Final = 0x7FFFFFFF
 _MASK: Final[i64] = 0xFFFFFFFF
 _SIGN: Final[i64] = 0x80000000
 _RANGE: Final[i64] = 0x100000000
-# Not as a literal, which is an object of Python where it takes more than 63 bits.
+# Not a literal, because mypyc makes a Python object of a literal with more than 63 bits.
 _NOT_ASCII: Final[i64] = int.from_bytes(b"\x80" * 8, "big", signed=True)
 """The highest bit of each of eight bytes."""
 _POWER_1: Final[i64] = 31
@@ -49,14 +49,18 @@ _POWER_8: Final[i64] = 31**8 & 0xFFFFFFFF
 
 
 def extended(seed: i64, data: bytes, begin: i64, end: i64) -> i64:
-    """Return the unsigned hash of a text whose beginning has the hash `seed`, and whose rest is UTF-8 in `data`."""
+    """Return the unsigned hash of a text whose beginning has the hash `seed` and whose rest is UTF-8 in
+    [begin, end) of `data`.
+    """
     value: i64 = seed
     at: i64 = begin
-    while at + 8 <= end:  # eight bytes at once: a third of the time, as no product waits for the one before
+    # Eight bytes at once take a third of the time, because no product waits for the one before.
+    while at + 8 <= end:
         word: i64 = read_i64_be(data, at)
         if word & _NOT_ASCII:
             break
         value = (
+            # The product may wrap around in 64 bits, which does not affect the low 32.
             value * _POWER_8
             + (word >> 56) * _POWER_7
             + (word >> 48 & 0xFF) * _POWER_6
@@ -78,7 +82,7 @@ def extended(seed: i64, data: bytes, begin: i64, end: i64) -> i64:
 
 
 def _extended_by_units(seed: i64, text: str) -> i64:
-    """Do what `extended` does, for a rest that is not ASCII."""
+    """Do the same as `extended` for a rest that is not ASCII."""
     value: i64 = seed
     for character in text:
         code: i64 = ord(character)
@@ -92,13 +96,13 @@ def _extended_by_units(seed: i64, text: str) -> i64:
 
 
 def signed(value: i64) -> i64:
-    """Return the int32 that has these 32 bits."""
+    """Return the int32 with these 32 bits."""
     return value - _RANGE if value >= _SIGN else value
 
 
 def index_hash(value: i64) -> i64:
-    """Return the hash of an index item, given the unsigned hash of `topic#key`: its absolute value, 0 for the
-    smallest int32 (`IndexFile.indexKeyHashMethod`).
+    """Return the hash of an index item, given the unsigned hash of `topic#key`: its absolute value, or 0 for
+    the smallest int32 (`IndexFile.indexKeyHashMethod`).
     """
     if value < _SIGN:
         return value
@@ -106,7 +110,7 @@ def index_hash(value: i64) -> i64:
 
 
 def index_seed(topic: str) -> int:
-    """Return the unsigned hash with which those of the keys of a topic begin."""
+    """Return the unsigned hash of `topic#`, with which the hashes of a topic's keys begin."""
     return _extended_by_units(0, topic + "#")
 
 
@@ -116,7 +120,7 @@ def java_string_hash(text: str) -> int:
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """Return the hash of a key in an index item of a topic."""
+    """Return the hash of a key of a topic in an index item."""
     return index_hash(_extended_by_units(index_seed(topic), key))
 
 

@@ -1,8 +1,7 @@
-"""The ext fields of a binary header (`RocketMQSerializable`), whose layout `codec.remoting.binary_header`
-declares.
+"""Reader of the ext fields in a binary header (`RocketMQSerializable`), whose layout
+`codec.remoting.binary_header` declares.
 
-Text that is not UTF-8 is read with replacement characters. What comes after the block of ext fields is
-ignored.
+Text that is not UTF-8 is read with replacement characters. Bytes after the block of ext fields are ignored.
 """
 
 from __future__ import annotations
@@ -15,20 +14,21 @@ from mypy_extensions import i64
 from codec.errors import RemoteProtocolError
 
 TEXT: Final = 0
-"""Kinds of fields, for `read_values`: any text, whole numbers of at most 9 or 18 digits, `true` or `false`."""
+"""Kinds of fields for `read_values`: any text; whole numbers of at most 9 or 18 digits; `true` or `false`."""
 INT32: Final = 1
 INT64: Final = 2
 BOOL: Final = 3
 
 _NAME_LENGTH: Final[i64] = 2
 _VALUE_LENGTH: Final[i64] = 4
+# Numbers of 9 digits fit into 32 bits, those of 18 into 64; longer ones are left to the general reader.
 _DIGITS: Final[i64] = 9
 _ZERO: Final[i64] = ord("0")
 _NINE: Final[i64] = ord("9")
 
 
 def _block_end(header: bytes, at: i64) -> i64:
-    """Return where the block of ext fields ends whose length is at a position. Raises RemoteProtocolError."""
+    """Return the end of the block of ext fields whose length is at a position. Raises RemoteProtocolError."""
     limit: i64 = len(header)
     if at + _VALUE_LENGTH > limit:
         raise RemoteProtocolError(f"a binary header of {limit} bytes ends too early")
@@ -39,9 +39,9 @@ def _block_end(header: bytes, at: i64) -> i64:
 
 
 def _next_entry(header: bytes, at: i64, end: i64) -> tuple[i64, i64, i64]:
-    """Return where the name of the ext field at a position ends, and where its value begins and ends.
+    """Return the end of the name, and the begin and end of the value, of the ext field at a position.
 
-    Raises RemoteProtocolError unless all is before the end of the block.
+    Raises RemoteProtocolError unless the whole field is before the end of the block.
     """
     name_at: i64 = at + _NAME_LENGTH
     if name_at > end:
@@ -76,9 +76,9 @@ def read_values(
 ) -> list[object] | None:
     """Return the values of the ext fields that `read_entries` finds, in the order of `defaults`.
 
-    `fields` has place and kind by wire name; the bits of `required` are the places of fields without a
-    default. Returns None for what only the general reader can tell: a missing, unknown or repeated name, a
-    number or a bool in another form than Java writes. Raises RemoteProtocolError.
+    `fields` has index and kind by wire name; the bits of `required` stand for the indexes of fields without a
+    default. Returns None if only the general reader can decide: for a missing, unknown or repeated name, and
+    for a number or a bool not written as Java does. Raises RemoteProtocolError.
     """
     end: i64 = _block_end(header, at)
     values = defaults.copy()
@@ -107,7 +107,7 @@ def read_values(
 
 
 def _value(text: bytes, begin: i64, end: i64, kind: int) -> object:
-    """Return the bool or the number that some bytes are the usual text of; None if they are not."""
+    """Return the bool or number that some bytes represent in the usual form; None if they do not."""
     if kind == BOOL:
         value = text[begin:end]
         return value == b"true" if value in {b"true", b"false"} else None

@@ -9,7 +9,7 @@ PROPERTY_SEPARATOR: Final = "\x02"
 
 
 def read_pairs(text: str) -> dict[str, str]:
-    """Return the pairs of any text."""
+    """Return the pairs of any text; parts without a name or a value are skipped."""
     found: dict[str, str] = {}
     for pair in text.split(PROPERTY_SEPARATOR):
         name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
@@ -19,8 +19,8 @@ def read_pairs(text: str) -> dict[str, str]:
 
 
 def write_pairs(properties: dict[str, str], name: str = "", value: str = "") -> str:
-    """Return the text that `read_pairs` reads as these pairs, and another one if it has a name; "" if there is
-    no such text. Raises TypeError for a value that is not a text.
+    """Return the text that `read_pairs` reads as these pairs, followed by the pair of `name` and `value` if
+    there is a name; "" if no text would. Raises TypeError for a value that is not a text.
     """
     pairs: list[str] = []
     for key, text in properties.items():
@@ -29,5 +29,6 @@ def write_pairs(properties: dict[str, str], name: str = "", value: str = "") -> 
         pairs.append(f"{key}{NAME_VALUE_SEPARATOR}{text}")
     if name:
         pairs.append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
+    # A separator in a name or value would split its pair in two.
     whole = PROPERTY_SEPARATOR.join(pairs)
     return whole if whole.count(PROPERTY_SEPARATOR) == len(pairs) - 1 else ""

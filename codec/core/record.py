@@ -1,6 +1,6 @@
-"""A record of the commit log, read: its lengths are checked once, before anything is cut out.
+"""Reader of commit-log records; it checks their lengths once, before anything is cut out.
 
-`codec.store.record_layout` declares a record, and tests compare the two.
+`codec.store.record_layout` declares the layout of a record, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PHYSICAL_OFFSET: Final[i64] = _PREFIX.offsets["physical_offset"]
 _SYS_FLAG: Final[i64] = _PREFIX.offsets["sys_flag"]
 _BORN_TIMESTAMP: Final[i64] = _PREFIX.offsets["born_timestamp"]
 _BORN_HOST: Final[i64] = _PREFIX.offsets["born_host"]
-# From here on after what is wider than in the prefix with hosts of 8 bytes.
+# These are the offsets with hosts of 8 bytes; each host of 20 bytes before them adds `_WIDER`.
 _STORE_TIMESTAMP: Final[i64] = _PREFIX.offsets["store_timestamp"]
 _STORE_HOST: Final[i64] = _PREFIX.offsets["store_host"]
 _RECONSUME_TIMES: Final[i64] = _PREFIX.offsets["reconsume_times"]
@@ -61,9 +61,9 @@ _LONGEST_V2: Final[i64] = LONGEST_TOPIC_V2
 _MASK: Final[i64] = 0xFFFFFFFF
 _PROPERTIES_LENGTH: Final[i64] = 2
 _SHORTEST_END: Final[i64] = 3
-"""The lengths of topic and properties take at least so many bytes."""
+"""The minimum number of bytes of the two lengths, of topic and properties."""
 _LONGEST_END: Final[i64] = 2 + LONGEST_TOPIC_V2 + 2 + MAX_PROPERTIES_LENGTH
-"""Topic and properties with their lengths take at most so many."""
+"""The maximum number of bytes of topic and properties with their lengths."""
 
 
 class RecordScan(NamedTuple):
@@ -85,10 +85,10 @@ def _int32(data: bytes, at: i64) -> i64:
 
 
 class RecordReader:
-    """The last record that was read: its numbers, and where its parts are.
+    """The record last read: its numbers, and the positions of its parts.
 
-    The body is in [body_at, body_end), the topic in [topic_at, topic_end), the properties in
-    [properties_at, end).
+    The body is in [body_at, body_end), the topic in [topic_at, topic_end), the properties in [properties_at,
+    end).
     """
 
     def __init__(self) -> None:
@@ -116,10 +116,10 @@ class RecordReader:
         self._topic_text = ""
 
     def read(self, data: bytes, at: i64, limit: i64, base: i64 = 0, gap: i64 = 0) -> i64:
-        """Read the record at a position, which must end at `limit` or before; return where it ends.
+        """Read the record at a position, which must end at or before `limit`, and return where it ends.
 
-        The last `gap` bytes of its body are left out of `data`, but not of `limit`. `base` is what is added
-        to the positions in errors. Raises CorruptionError for anything but a whole V1 or V2 record.
+        The last `gap` bytes of its body are missing from `data` but count for `limit`. `base` is added to the
+        positions in errors. Raises CorruptionError for anything but a whole V1 or V2 record.
         """
         size: i64 = len(data)
         if at < 0 or at + _PREFIX_SIZE > size:
@@ -150,7 +150,7 @@ class RecordReader:
         properties_at: i64 = topic_end + _PROPERTIES_LENGTH
         if topic_length > longest or properties_at > end:
             raise CorruptionError(f"a topic of {topic_length} bytes", base + at)
-        # The length is signed: a negative one adds up to no size, as the properties do not begin behind `end`.
+        # The length is signed. A negative one never adds up: the properties begin at or before `end`.
         if properties_at + i64(read_i16_be(data, topic_end)) != end:
             raise CorruptionError("the lengths in a record do not add up to its size", base + at)
         self.at = at
@@ -174,12 +174,13 @@ class RecordReader:
         return end
 
     def find(self, buffer: Buffer, at: i64, limit: i64, check_crc: bool) -> bytes:
-        """Read the record at a position of a buffer, which must end at `limit` or before; return its bytes
-        without those of the body.
+        """Read the record at a position of a buffer, which must end at or before `limit`, and return its
+        bytes without the body.
 
-        No more is copied, whatever lengths are stated. Raises CorruptionError, and with `check_crc` for a
-        wrong CRC.
+        Nothing else is copied, whatever lengths the record states. Raises CorruptionError; with `check_crc`,
+        also for a wrong CRC.
         """
+        # A slice from a negative position would count from the end of the buffer.
         if at < 0:
             raise CorruptionError("a record is cut short", at)
         data = bytes(buffer[at : at + _PREFIX_SIZE + 2 * _WIDER])
@@ -193,6 +194,7 @@ class RecordReader:
         length: i64 = _int32(data, wider + _BODY_LENGTH)
         body_at: i64 = at + _PREFIX_SIZE + wider
         rest: i64 = at + total - body_at - length
+        # `rest` is copied below, before `read` checks the lengths in it, so it is limited here.
         if length < 0 or rest < _SHORTEST_END or rest > _LONGEST_END or at + total > limit:
             raise CorruptionError(f"a record of {total} bytes with a body of {length}", at)
         body_end: i64 = body_at + length
@@ -205,7 +207,7 @@ class RecordReader:
         return data
 
     def scan(self, data: bytes, size: i64) -> RecordScan:
-        """Return the record that was read, of so many bytes, as values."""
+        """Return the record last read, which has `size` bytes, as values."""
         return RecordScan(
             size,
             self.magic,
@@ -219,16 +221,16 @@ class RecordReader:
         )
 
     def check_crc(self, data: bytes, base: i64 = 0) -> None:
-        """Raise CorruptionError if the CRC of the record that was read is not that of its body."""
+        """Raise CorruptionError if the body of the record last read does not have the CRC in the record."""
         if self.body_at < self.body_end:
             crc: i64 = crc32_whole(data[self.body_at : self.body_end])
             if crc & CRC_BITS != self.crc:
                 raise CorruptionError("the CRC of a body is wrong", base + self.at)
 
     def message(self, data: bytes, broker_name: str) -> MessageExt:
-        """Return the record that was read as a message."""
+        """Return the record last read as a message."""
         topic = data[self.topic_at : self.topic_end]
-        if topic != self._topic:  # all messages of a pull have one
+        if topic != self._topic:  # all messages of a pull have the same topic
             self._topic = topic
             self._topic_text = topic.decode("utf-8", "replace")
         born_host: i64 = self.at + _BORN_HOST
@@ -255,7 +257,7 @@ class RecordReader:
 
 
 def read_messages(data: bytes, broker_name: str, check_crc: bool) -> list[MessageExt]:
-    """Return the messages of records that follow one another. Raises CorruptionError."""
+    """Return the messages of adjacent records. Raises CorruptionError."""
     reader = RecordReader()
     found: list[MessageExt] = []
     at: i64 = 0

@@ -1,4 +1,4 @@
-"""Heads of replies that differ in a few values only, with either kind of header."""
+"""Heads of replies that differ in only a few values, with either kind of header."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from mypy_extensions import i32, i64
 from codec.errors import LocalProtocolError
 
 _LENGTH: Final[i64] = 4
-"""Bytes of the length of a frame, of its mark, of a block of ext fields and of a value."""
+"""Bytes of each of these: the length of a frame, its mark, the length of a block of ext fields, the length of
+a value.
+"""
 _BINARY: Final[i64] = 1 << 24
-"""The serialize type of a binary header in a mark."""
+"""The serialize type of a binary header, in its position in a mark."""
 _ZERO: Final[i64] = ord("0")
 _LETTER: Final[i64] = ord("A") - 10
 
 
 class ReplyHead:
-    """The parts that the headers of some replies have in common.
+    """The parts that the headers of similar replies have in common.
 
-    `json` is what stands before, between and after the values of the last ext fields and the opaque number,
-    in that order; `binary` what stands before the opaque number, between it and the length of the ext fields,
-    and before the length of each value. A frame has at most `longest` bytes.
+    `json` are the parts before, between and after the variable ones: the values of the last ext fields, then
+    the opaque number. `binary` are the parts before the opaque number, between it and the length of the ext
+    fields, and before the length of each value. A frame has at most `longest` bytes.
     """
 
     def __init__(self, json: Sequence[bytes], binary: Sequence[bytes], longest: i64) -> None:
@@ -35,9 +37,9 @@ class ReplyHead:
         self._binary_size: i64 = len(b"".join(binary)) + len(binary) * _LENGTH
 
     def frame(self, is_binary: bool, opaque: i64, values: list[bytes], body_size: i64) -> bytes:
-        """Return a frame up to its body. The values are ASCII that JSON does not escape.
+        """Return a frame up to its body. The values must be ASCII that JSON does not escape.
 
-        Raises LocalProtocolError for one that is too long.
+        Raises LocalProtocolError if the frame is too long.
         """
         out = BytesWriter()
         self.write(out, is_binary, opaque, values, body_size)
@@ -46,7 +48,7 @@ class ReplyHead:
     def write(
         self, out: BytesWriter, is_binary: bool, opaque: i64, values: list[bytes], body_size: i64
     ) -> None:
-        """Write what `frame` returns."""
+        """Write the bytes that `frame` returns."""
         size: i64 = 0
         for value in values:
             size += len(value)

@@ -1,5 +1,5 @@
-"""Record that are stored together, one after the other in the commit log, with their queue entries and
-index items.
+"""Records that are stored together, one after another in the commit log, with their queue entries and index
+items.
 
 A single message is a run of one. A record is written as Java's `CommitLog.DefaultAppendMessageCallback`
 writes it; `codec.store.record_layout` declares it, and tests compare the two.
@@ -43,19 +43,19 @@ RECORD_V2: Final = MAGIC_V2 - (1 << 32)
 class QueueRun:
     """Messages that are stored together in one queue, with consecutive offsets from `queue_offset` on.
 
-    `offsets`, `sizes` and `codes` have the commit-log offset, the bytes and the tags code of each record,
-    `texts` its properties. The last offset that may be given is before `limit`.
+    `offsets`, `sizes` and `codes` have the commit-log offset, the size in bytes and the tags code of each
+    record, `texts` its properties. Queue offsets stay below `limit`.
     """
 
     def __init__(
         self, topic: str, sized_topic: bytes, seed: i64, queue_id: i32, queue_offset: i64, limit: i64
     ) -> None:
-        """Begin with no message. `sized_topic` is the topic after its length, `seed` its `index_seed`."""
+        """Begin without messages. `sized_topic` is the topic after its length, `seed` its `index_seed`."""
         self.topic = topic
         self.queue_id: i32 = queue_id
         self.queue_offset: i64 = queue_offset
         self.timestamp: i64 = 0
-        """The time at which the first of the messages was stored, in ms."""
+        """The store time of the first message, in ms."""
         self.offsets: list[int] = []
         self.sizes: list[int] = []
         self.codes: list[int] = []
@@ -72,9 +72,10 @@ class QueueRun:
 
 
 class Run:
-    """Records from a position of the commit log on, which are stored at the same time.
+    """Records from an offset of the commit log on that are stored at the same time.
 
-    `end` is where the next record goes, at most `limit`. `items` are the index items of all in order.
+    `end` is the offset of the next record, at most `limit`. `items` are the index items of all records, in
+    order.
     """
 
     def __init__(
@@ -85,8 +86,8 @@ class Run:
         limit: i64 = NO_LIMIT,
         magic: i32 = RECORD_V1,
     ) -> None:
-        """Begin a run at an offset of the commit log, stored at a time in ms. `store_host` has 8 or 20 bytes
-        (LocalProtocolError).
+        """Begin a run at an offset of the commit log, with a store time in ms. Raises LocalProtocolError
+        unless `store_host` has 8 or 20 bytes.
         """
         size: i64 = len(store_host)
         if size not in (_V4, _V6):
@@ -105,7 +106,7 @@ class Run:
         return self._records.getvalue()
 
     def has_room(self, queue: QueueRun, born_host: bytes, body_size: i64, properties_size: i64) -> bool:
-        """Return True if the record of a message ends before the limit."""
+        """Return True if the record of a message would not extend beyond the limit."""
         hosts: i64 = len(born_host) + len(self._store_host) - 2 * _V4
         texts: i64 = len(queue._sized_topic) + 2 + properties_size
         return self.end + _PREFIX_SIZE + hosts + body_size + texts <= self.limit
@@ -124,11 +125,11 @@ class Run:
         code: i64,
         hashes: list[int],
     ) -> i64:
-        """Add a message, with its tags code and the hashes of its keys, to the run and to those of its queue;
-        return the offset of its record.
+        """Add a message, with its tags code and the hashes of its keys, to the run and to its queue; return
+        the offset of its record.
 
-        Raises LocalProtocolError, and adds nothing, for properties over 32,767 bytes or a host that has not
-        8 or 20 bytes.
+        Raises LocalProtocolError and adds nothing if the properties exceed 32,767 bytes or the host has
+        neither 8 nor 20 bytes.
         """
         properties_size: i64 = len(properties)
         born_size: i64 = len(born_host)
@@ -136,6 +137,7 @@ class Run:
             raise LocalProtocolError(f"the properties take {properties_size} bytes, the limit is {_LONGEST}")
         if born_size not in (_V4, _V6):
             raise LocalProtocolError(f"a host of {born_size} bytes")
+        # The bits for IPv6 follow the hosts that are written, whatever the sender set.
         bits: i64 = sys_flag & _NOT_HOSTS
         if born_size == _V6:
             bits |= _BORN_V6
@@ -181,7 +183,7 @@ class Run:
         code: i64,
         hashes: list[int],
     ) -> None:
-        """Add a record that the log has to the messages of its queue, and to the index."""
+        """Add a record that is already in the log to its queue and to the index."""
         if queue._next == queue.queue_offset:
             queue.timestamp = timestamp
         queue._next += 1

@@ -1,7 +1,8 @@
-"""Plain sends: what is stored of requests that came together, and the frames of their replies.
+"""Plain sends: the records of requests that arrived together, and the frames of their replies.
 
-A plain send needs no decision of its own: one message without a transaction, a delay or a property that a
-broker adds itself, short enough, and for a queue that `queue_of` knows. This is the only place that tells.
+A plain send needs no decision: it has one message without a transaction, a delay or a property that a broker
+adds itself, is short enough, and is for a queue that `queue_of` knows. Nothing else decides which sends are
+plain.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _TRANSACTION: Final[i64] = MessageSysFlag.TRANSACTION_MASK
 
 
 class Sends:
-    """Plain sends of one connection that a run stores, and what their replies say.
+    """Plain sends of one connection that a run stores, and the data for their replies.
 
-    `queue_of` returns the messages of the queue with a topic and a number that are stored with this run: the
-    same object each time, None if a send to the queue needs a decision. `own` are the properties that the
-    broker adds, `most_body` and `most_text` the bytes of the longest body and properties. With `must_wait` a
-    message that waits for nothing is not plain.
+    `queue_of` returns the messages that this run stores in the queue with a topic and queue id: the same
+    object each time, or None if a send to the queue needs a decision. `own` are the properties that the
+    broker adds, `most_body` and `most_text` the maximum bytes of body and properties. With `must_wait`, a
+    message that does not wait to be stored is not plain.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Sends:
         self._queue_offsets: list[int] = []
 
     def take(self, request: Any, header: Any) -> bool:
-        """Add the message of a request with this header of a send; return False if it is not plain."""
+        """Add the message of a send request with this header; return False if it is not plain."""
         if request.flag or header.batch:
             return False
         text: bytes = (header.properties or "").encode("utf-8", "replace")
@@ -87,9 +88,10 @@ class Sends:
             0,
             body,
             stored,
-            reader.code(text),  # what the broker adds is neither a tag nor a key
+            reader.code(text),  # the broker adds neither tags nor keys
             reader.hashes(text, queue.seed),
         )
+        # The first message of this run in its queue.
         if number == queue.queue_offset:
             self.queues.append(queue)
         self._kinds.append(request.serialize_type)
@@ -115,7 +117,9 @@ class Sends:
         return len(self._offsets)
 
     def replies(self, head: ReplyHead, id_prefix: bytes) -> bytes:
-        """Return the frames of the replies in the order of the requests. `id_prefix` begins each message id."""
+        """Return the frames of the replies, in the order of the requests. Each message id begins with
+        `id_prefix`.
+        """
         out = BytesWriter()
         for number, offset in enumerate(self._offsets):
             values = [
@@ -127,9 +131,7 @@ class Sends:
         return out.getvalue()
 
     def results(self) -> list[tuple[int, int, int, int, int]]:
-        """Return kind of header and opaque number of each request, commit-log offset, queue and queue offset of
-        its message.
-        """
+        """Return header kind, opaque number, commit-log offset, queue id and queue offset of each request."""
         return list(
             zip(self._kinds, self._opaques, self._offsets, self._queue_ids, self._queue_offsets, strict=True)
         )

@@ -1,8 +1,8 @@
-"""The text of a message's properties (`codec.properties` has its rules), read for what storing the
-message needs.
+"""The text of a message's properties (`codec.properties` has its rules), read for the facts that a store
+needs.
 
-A `TextReader` finds the tags code, the items of the index, the place of WAIT, and what forbids to store
-the text as it comes. It makes no dict and no string: a text that is ASCII is read byte by byte.
+A `TextReader` finds the tags code, the keys for the index, the position of WAIT, and anything that prevents
+the text from being stored as it is. It creates neither a dict nor strings: ASCII text is scanned as bytes.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from codec.properties import TIMERS, PropertyName
 
 UNSOUND: Final = 1
-"""The text does not parse, as it is not UTF-8 or a pair has no name, or it has WAIT twice."""
+"""The text does not parse, because it is not UTF-8 or a pair has no name; or it has WAIT twice."""
 TIMER: Final = 2
-"""It has a property that asks for a delay of any length."""
+"""The text has a property that requests a delay of any length."""
 DECIDES: Final = 4
-"""It has a property by which a broker stores the message elsewhere, or in another way."""
+"""The text has a property that makes a broker store the message elsewhere or in a different way."""
 OWN: Final = 8
-"""It has a property that a broker adds itself."""
+"""The text has a property that the broker itself adds."""
 FURTHER: Final = 16
-"""It names further queues that have an entry of the message."""
+"""The text names further queues that have an entry for the message."""
 
 _NAME_END: Final[i64] = ord(NAME_VALUE_SEPARATOR)
 _PAIR_END: Final[i64] = ord(PROPERTY_SEPARATOR)
 _SEPARATOR: Final = PROPERTY_SEPARATOR.encode()
 _BLANK: Final[i64] = ord(" ")
 _THREES: Final[i64] = 0x0303030303030303
-# Not as a literal, which is an object of Python where it takes more than 63 bits.
+# Not a literal, because mypyc makes a Python object of a literal with more than 63 bits.
 _HIGHEST: Final[i64] = int.from_bytes(b"\x80" * 8, "big", signed=True)
 """The highest bit of each of eight bytes."""
-# Names are compared as the numbers that their bytes make.
+# Names are compared as integers, with their bytes as digits.
 _TAGS: Final[i64] = int.from_bytes(PropertyName.TAGS.encode(), "big")
 _KEYS: Final[i64] = int.from_bytes(PropertyName.KEYS.encode(), "big")
 _WAIT: Final[i64] = int.from_bytes(PropertyName.WAIT.encode(), "big")
@@ -56,9 +56,10 @@ _INITIALS: Final[bytes] = bytes([initial in {name[0] for name in _TRAITS} for in
 
 
 def _next_mark(text: bytes, at: i64, end: i64) -> i64:
-    """Return where the next byte is that is below 3 or above 127; `end` if there is none before."""
+    """Return the position of the next byte below 3 or above 127, or `end` if there is none before it."""
     last: i64 = i64(len(text)) - 8
     while at < end:
+        # A word of eight bytes would extend beyond the text.
         if at > last:
             unit: i64 = text[at]
             if unit < 3 or unit > 127:
@@ -66,11 +67,13 @@ def _next_mark(text: bytes, at: i64, end: i64) -> i64:
             at += 1
             continue
         word: i64 = read_i64_le(text, at)
-        # The highest bits of a byte below 3 or above 127, and of none before it.
+        # Sets the highest bit of each byte below 3 or above 127. Through its borrow, the subtraction may also
+        # set it in bytes after the first of these, but in none before.
         marks: i64 = (word | word - _THREES) & _HIGHEST
         if marks == 0:
             at += 8
             continue
+        # Halves the word until its lowest byte is the first with its highest bit set.
         if marks & 0xFFFFFFFF == 0:
             at += 4
             marks >>= 32
@@ -84,10 +87,10 @@ def _next_mark(text: bytes, at: i64, end: i64) -> i64:
 
 
 class TextReader:
-    """The facts of the last text that was read.
+    """The facts of the text last read.
 
-    Index items are those of UNIQ_KEY and then of the blank-separated words of KEYS. WAIT is the pair from
-    `wait_begin` to `wait_end`, without separators; both are -1 without one.
+    Index items come from UNIQ_KEY and then from the blank-separated words of KEYS. The pair WAIT extends from
+    `wait_begin` to `wait_end`, without separators; both are -1 if there is none.
     """
 
     def __init__(self) -> None:
@@ -105,8 +108,8 @@ class TextReader:
     def read(self, text: bytes, begin: i64, end: i64) -> i64:
         """Read the text in [begin, end) of some bytes; return its traits.
 
-        The facts but for `traits` are those of a sound text. Of equal names the last one counts; a pair
-        without a value is skipped.
+        Facts other than `traits` are valid only for a sound text. If a name occurs more than once, the last
+        pair counts; a pair without a value is skipped.
         """
         traits: i64 = 0
         is_ascii = True
@@ -140,7 +143,7 @@ class TextReader:
         return traits
 
     def _note(self, text: bytes, name: i64, name_end: i64, end: i64) -> i64:
-        """Note where a pair is if a store looks at it; return the traits that it gives to the text."""
+        """Note the position of a pair if a store uses it; return the traits that it adds to the text."""
         value: i64 = name_end + 1
         size: i64 = name_end - name
         if size == _SHORT:
@@ -150,12 +153,13 @@ class TextReader:
             self._unique_end = end
             return 0
         initial: i64 = text[name]
+        # Most names are ruled out by their first letter, without a slice and a lookup.
         if initial < 128 and _INITIALS[initial]:
             return _TRAITS.get(text[name:name_end], 0)
         return 0
 
     def _note_short(self, name: i64, begin: i64, end: i64) -> i64:
-        """Do what `_note` does, for a name of four bytes: the number that they make."""
+        """Do the same as `_note` for a name of four bytes; `name` is the integer that they form."""
         value: i64 = begin + _SHORT + 1
         if name == _TAGS:
             self._tags = value
@@ -171,14 +175,14 @@ class TextReader:
         return 0
 
     def code(self, text: bytes) -> i64:
-        """Return the tags code of the text that was read."""
+        """Return the tags code of the text last read."""
         if self._tags < 0:
             return 0
         return signed(extended(0, text, self._tags, self._tags_end))
 
     def without_wait(self, text: bytes) -> bytes:
-        """Return the text that was read, which was whole, without the pair WAIT and one of the separators
-        around it.
+        """Return the text last read, without the pair WAIT and one of the separators around it. `text` must
+        have been read as a whole.
         """
         begin: i64 = self.wait_begin
         if begin < 0:
@@ -189,11 +193,11 @@ class TextReader:
         return text[: begin - 1] if begin > 0 else b""
 
     def waits(self, text: bytes) -> bool:
-        """Return False if the text that was read has WAIT with another value than `true`."""
+        """Return False if the text last read has WAIT with a value other than `true`."""
         return self.wait_begin < 0 or text[self.wait_begin : self.wait_end] == _WAITS
 
     def hashes(self, text: bytes, seed: i64) -> list[int]:
-        """Return the hashes of the keys of the text that was read, in the order of their index items.
+        """Return the hashes of the keys in the text last read, in the order of their index items.
 
         `seed` is the `index_seed` of the topic.
         """
@@ -206,8 +210,9 @@ class TextReader:
         return found
 
     def next_hash(self, text: bytes, seed: i64) -> i64:
-        """Return the next of these hashes, -1 behind the last: no hash is below 0."""
+        """Return the next of these hashes, or -1 after the last; hashes are never negative."""
         if self._next_key < 0:
+            # UNIQ_KEY comes only once: from here on `_next_key` is not negative, even without KEYS.
             self._next_key = self._keys if self._keys >= 0 else 0
             if self._unique >= 0:
                 return index_hash(extended(seed, text, self._unique, self._unique_end))
@@ -225,7 +230,7 @@ class TextReader:
 
     @property
     def has_facts(self) -> bool:
-        """True if the text that was read has a tags code or index items."""
+        """True if the text last read has a tags code or index items."""
         return self._tags >= 0 or self._unique >= 0 or self._keys >= 0
 
 
@@ -238,7 +243,7 @@ def _problem(text: bytes) -> i64:
 
 
 def joined_text(first: bytes, second: bytes) -> bytes:
-    """Return a text with the pairs of one and then those of another."""
+    """Return the pairs of one text followed by those of another, as one text."""
     if not first or not second:
         return first or second
     return first + second if first.endswith(_SEPARATOR) else first + _SEPARATOR + second

@@ -1,7 +1,8 @@
-"""A walk over the records of a commit-log file: the one answer to where records are, and which are whole.
+"""A walk over the records of a commit-log file: the only code that decides where records are and which are
+whole.
 
 The file is read in windows, whose bytes are copied: they stay in the processor's cache, and the readers of
-`librt.strings` take bytes only.
+`librt.strings` accept only bytes.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from codec.errors import CorruptionError
 from codec.layout import Buffer
 
 STOP: Final = 0
-"""Ends of a walk: at the place that was given,"""
+"""Ending of a walk: the given `stop` was reached."""
 CLOSED: Final = 1
-"""at a filler record: the rest of the file is unused,"""
+"""Ending of a walk: a filler record, after which the file is unused."""
 UNWRITTEN: Final = 2
-"""and where a size and a magic of zero say that nothing was written yet, or the file ends before a head."""
+"""Ending of a walk: size and magic are zero, so nothing was written yet, or the file ends before a head."""
 
 _WINDOW: Final[i64] = 1 << 18
 _MASK: Final[i64] = 0xFFFFFFFF
 
 
 class Walk:
-    """The last record of a walk: `record` has its numbers and its places in `data`; it is `size` bytes long
-    at byte `position` of its file.
+    """A walk and its last record: `record` has the numbers and the positions in `data`; it is `size` bytes
+    long, at byte `position` of the file.
 
-    When the walk `is_over`, `position` is where, and `ending` why. `count` are the records so far.
+    Once the walk `is_over`, `position` is where it ended and `ending` is the reason. `count` is the number of
+    records so far.
     """
 
     def __init__(
@@ -43,11 +45,11 @@ class Walk:
         reach: i64 = -1,
         check_crc: bool = False,
     ) -> None:
-        """Begin a walk over the records that start in [begin, stop) and end at `limit` or before; -1 is the
-        end of the buffer.
+        """Begin a walk over the records that start in [begin, stop) and end at or before `limit`; -1 means
+        the end of the buffer.
 
-        `base` is the commit-log offset of the buffer's first byte, -1 if only its records know. What lies
-        behind `reach` is zeros, and is left alone as far as no record extends there.
+        `base` is the commit-log offset of the buffer's first byte, or -1 to take it from the first record.
+        The bytes after `reach` are zeros, and are not read unless a record extends into them.
         """
         size: i64 = len(buffer)
         self._buffer = buffer
@@ -67,13 +69,14 @@ class Walk:
         self.is_over = False
 
     def next(self) -> bool:
-        """Go to the next record; return False if the walk has ended.
+        """Move to the next record; return False if the walk has ended.
 
-        Raises CorruptionError with the position of what is no whole record with the offset of its place,
-        and the right CRC if that is checked; the walk is there then.
+        Raises CorruptionError, with its position, for anything but a whole record whose commit-log offset is
+        that of its position and, if checked, whose CRC is correct; the walk stays at that position.
         """
         at: i64 = self.position + self.size
         self.position = at
+        # After an error, the next call must read the same position again.
         self.size = 0
         if at >= self._stop:
             return self._end(STOP)
@@ -92,8 +95,9 @@ class Walk:
             return self._end(UNWRITTEN)
         record = self.record
         if total > _WINDOW or at + total > self._limit:
-            # A long record, or none: its lengths are checked before it is copied.
+            # A long record or garbage: `find` checks the lengths first and never copies the body.
             self.data = record.find(self._buffer, at, self._limit, self._check_crc)
+            # `data` is no window of the file now, so the next record must load one.
             self._window_end = at
         else:
             if at + total > self._window_end:
@@ -125,7 +129,7 @@ class Walk:
         self._window_end = end
 
     def skip(self) -> None:
-        """Go over all records up to the end of the walk. Raises what `next` raises."""
+        """Move over all records up to the end of the walk. Raises the errors of `next`."""
         while self.next():
             pass
 
