@@ -66,15 +66,13 @@ COMMANDS: dict[str, Entry] = {
     "cluster": Entry(
         "rmqcli.commands.cluster", "Administration", "Show the brokers and producers of a cluster."
     ),
-    "doctor": Entry("rmqcli.commands.doctor", "Administration", "Examine a cluster and say what to do."),
+    "doctor": Entry("rmqcli.commands.doctor", "Administration", "Diagnose a cluster and suggest remedies."),
     "check": Entry(
         "rmqcli.commands.check", "Administration", "Check a cluster for Nagios, Icinga or Prometheus."
     ),
-    "metrics": Entry(
-        "rmqcli.commands.metrics", "Administration", "Show the figures of a cluster to Prometheus."
-    ),
+    "metrics": Entry("rmqcli.commands.metrics", "Administration", "Serve cluster metrics to Prometheus."),
     "top": Entry(
-        "rmqcli.commands.top", "Administration", "Show what groups, topics or brokers carry, and their trend."
+        "rmqcli.commands.top", "Administration", "Show the load of groups, topics or brokers, and its trend."
     ),
     "report": Entry(
         "rmqcli.commands.report", "Administration", "Write an HTML page about a cluster or a store folder."

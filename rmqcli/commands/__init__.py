@@ -1,1 +1,1 @@
-"""Commands: parse, call, render. A package per noun, a module per verb; `rmqcli.cli.app` names them."""
+"""Commands: they parse, call and render. One module or package per noun; `rmqcli.cli.app` lists them."""

@@ -33,7 +33,7 @@ SECONDS = 10.0
 MAX_SIZE = 4 * 1024 * 1024
 
 RateOption = Annotated[
-    float, Option("--rate", metavar="N", min=0.01, max=1e6, help="Operations per second that become due.")
+    float, Option("--rate", metavar="N", min=0.01, max=1e6, help="Operations that become due per second.")
 ]
 SecondsOption = Annotated[
     float | None,
@@ -42,7 +42,7 @@ SecondsOption = Annotated[
         metavar="SECONDS",
         min=0.01,
         show_default=False,
-        help="Start nothing after this time; default: 10, with --count no end.",
+        help="Start no operation after this time; default: 10, or no limit with --count.",
     ),
 ]
 CountOption = Annotated[
@@ -52,24 +52,24 @@ SizeOption = Annotated[
     int, Option("--size", metavar="BYTES", min=1, max=MAX_SIZE, help="Size of each message.")
 ]
 InFlightOption = Annotated[
-    int, Option("--in-flight", metavar="N", min=1, max=10_000, help="Operations at a time.")
+    int, Option("--in-flight", metavar="N", min=1, max=10_000, help="Maximum operations at a time.")
 ]
 TopicOption = Annotated[
     str | None,
-    Option("--topic", "-T", metavar="TOPIC", help="Use TOPIC; default: a new one, which is removed."),
+    Option("--topic", "-T", metavar="TOPIC", help="Use TOPIC; default: a new one, removed at the end."),
 ]
 CompareOption = Annotated[
     Path | None,
     Option("--compare", metavar="FILE", help="Compare with an earlier output of --json."),
 ]
 ToleranceOption = Annotated[
-    float, Option("--tolerance", metavar="PERCENT", min=0, help="By how much a figure may be worse.")
+    float, Option("--tolerance", metavar="PERCENT", min=0, help="How much worse a figure may be.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions(OptionGroup):
-    """The load and what becomes of its result."""
+    """The load, and the use of its result."""
 
     rate: RateOption = 1000.0
     seconds: SecondsOption = None
@@ -82,12 +82,12 @@ class BenchOptions(OptionGroup):
 
 
 PROGRESS_S = 0.2
-"""The time between two looks at what is done."""
+"""Seconds between two updates of the progress bar."""
 
 
 def run_bench(settings: Settings, kind: str, options: BenchOptions, masters: Masters) -> None:
-    """Carry out a benchmark, show it, and end with exit code 1 if it is worse than what it is compared with,
-    or as `end_partly` does if operations failed.
+    """Run a benchmark and show the result. End with exit code 1 if it is worse than the earlier result, or as
+    `end_partly` does if operations failed.
     """
     require("bench", "hdrh")
     from rmqcli.bench.histogram import compare
@@ -150,7 +150,7 @@ async def _show_progress(tally: Tally, advance: Callable[[int], None]) -> None:
 
 
 def _earlier(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of a file; a usage error if it cannot be compared with what is wanted now."""
+    """Return the document of a file. Raise a usage error if it cannot be compared with the present benchmark."""
     import msgspec
 
     from rmqcli.bench.histogram import NotComparable, check_load
@@ -210,9 +210,9 @@ def send(settings: Settings, *, options: BenchOptions, masters: Masters) -> None
 
     Messages go to the queues of all chosen brokers in turn, one attempt each, not compressed.
 
-    Operations become due at --rate, whatever became of those before. Latency counts from the time at which
-    an operation was due, service from its start; both leave out operations that failed, which are counted
-    and named (exit code 3). Those that find no room before the end are counted as not started.
+    Operations become due at --rate, whatever the state of earlier ones. Latency is measured from the time at
+    which an operation was due, service from its start; both exclude failed operations, which are counted and
+    reported (exit code 3). Operations that cannot start before the end are counted as not started.
 
     With --compare the exit code is 1 if operations per second, failures or a percentile of the latency are
     worse by more than --tolerance. Piped output: times, done, failed, not started, minimum, median, 90th,
@@ -234,9 +234,9 @@ def consume(settings: Settings, *, options: BenchOptions, masters: Masters) -> N
     The new topic gets up to 1,000 messages first. Queues are read again and again from their first message;
     no group is joined and no offset moves.
 
-    Operations become due at --rate, whatever became of those before. Latency counts from the time at which
-    an operation was due, service from its start; both leave out operations that failed, which are counted
-    and named (exit code 3). Those that find no room before the end are counted as not started.
+    Operations become due at --rate, whatever the state of earlier ones. Latency is measured from the time at
+    which an operation was due, service from its start; both exclude failed operations, which are counted and
+    reported (exit code 3). Operations that cannot start before the end are counted as not started.
 
     With --compare the exit code is 1 if operations per second, failures or a percentile of the latency are
     worse by more than --tolerance. Piped output: times, done, failed, not started, minimum, median, 90th,
@@ -253,14 +253,14 @@ rmq bench e2e --seconds 60 --size 4096 -b broker-a""",
     rows=Rows.DOCUMENT,
 )
 def e2e(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
-    """Measure round trips: the time from when a message was due to be sent until it has arrived.
+    """Measure round trips: the time from when a message is due to be sent until it arrives.
 
     Every queue is read by a long poll, without a group. A message that does not arrive within the time limit
-    of a request (--timeout) after it was stored has failed.
+    of a request (--timeout) after it was stored counts as failed.
 
-    Operations become due at --rate, whatever became of those before. Latency counts from the time at which
-    an operation was due, service from its start; both leave out operations that failed, which are counted
-    and named (exit code 3). Those that find no room before the end are counted as not started.
+    Operations become due at --rate, whatever the state of earlier ones. Latency is measured from the time at
+    which an operation was due, service from its start; both exclude failed operations, which are counted and
+    reported (exit code 3). Operations that cannot start before the end are counted as not started.
 
     With --compare the exit code is 1 if operations per second, failures or a percentile of the latency are
     worse by more than --tolerance. Piped output: times, done, failed, not started, minimum, median, 90th,

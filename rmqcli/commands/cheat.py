@@ -25,7 +25,7 @@ SubjectArgument = Annotated[
     rows=Rows.LIST,
 )
 def cheat(settings: Settings, subject: SubjectArgument = None) -> None:
-    """Show examples of commands by subject, a line each.
+    """Show examples of commands by subject, one per line.
 
     They use the topic orders and the group billing. Piped output: the command and what it does; without a
     subject, the names of the subjects and what they are about.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Work: TypeAlias = Callable[[Admin, Sequence[LostBroker]], Awaitable[Measured]]
 
 UNKNOWN = ExitCode(3)
-"""State UNKNOWN of Monitoring Plugins, also for a command line that is wrong."""
+"""State UNKNOWN of Monitoring Plugins, also used for an invalid command line."""
 
 app = command_group("check", "Check a cluster for Nagios, Icinga or Prometheus.", usage_code=UNKNOWN)
 
@@ -68,10 +68,11 @@ def run_check(
     warn: str | None = None,
     crit: str | None = None,
 ) -> None:
-    """Measure, print the verdict and end with its state; every error is a state UNKNOWN with its text.
+    """Measure, print the verdict and end with its state. Any error is reported as the state UNKNOWN with its
+    text.
 
-    `names` are the brokers that are checked if not all are, `expected` is the number of those that must be
-    there: if they are, brokers that are no longer registered are forgotten.
+    `names` are the brokers that are checked if not all are, `expected` is the number of brokers that must be
+    registered: if that many are, others that are no longer registered are forgotten.
     """
     from rmqcli.cli.errors import leaves, message_of, report
     from rmqcli.cli.remedies import remedy
@@ -116,7 +117,7 @@ def run_check(
 
 
 def _report_reasons(verdict: Verdict) -> None:
-    """Report losses, and why there are no figures: the form of Prometheus has no room for reasons."""
+    """Report losses, and why there are no figures: the Prometheus format cannot contain reasons."""
     from rmqcli.render.output import warn
 
     for line in verdict.details or ([] if verdict.figures or not verdict.state else [verdict.text]):
@@ -139,7 +140,7 @@ def lag(
     """Check the lag of consumer groups: stored messages that they have not consumed.
 
     The exit code is that of a monitoring plug-in: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (a group that does
-    not exist, a server that does not answer, a wrong command line).
+    not exist, a server that does not respond, an invalid command line).
     """
     from rmqcli.monitor.measures import LAG
     from rmqcli.monitor.measures import lag as measured
@@ -149,7 +150,9 @@ def lag(
 
 ExpectOption = Annotated[
     int,
-    Option("--expect", metavar="N", min=0, help="Number of brokers, slaves included, that must be there."),
+    Option(
+        "--expect", metavar="N", min=0, help="Number of brokers, slaves included, that must be registered."
+    ),
 ]
 
 
@@ -160,11 +163,11 @@ ExpectOption = Annotated[
     example="rmq check brokers --expect 4\nrmq check brokers --warn 0 --crit 1",
 )
 def brokers(settings: Settings, *, expect: ExpectOption = 0, options: CheckOptions) -> None:
-    """Check that all brokers answer; by default, one that does not is critical.
+    """Check that all brokers respond; by default, one that does not is critical.
 
-    A name server forgets a broker that is killed: those of an earlier run count as lost for a day, unless as
-    many are there as --expect says. No broker at all is critical. The exit code is that of a monitoring
-    plug-in: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    A name server forgets a killed broker, so brokers of an earlier run count as lost for a day, unless as
+    many are registered as --expect requires. Having no broker at all is critical. The exit code is that of a
+    monitoring plug-in: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
     """
     from rmqcli.monitor.measures import BROKERS
     from rmqcli.monitor.measures import brokers as measured
@@ -215,10 +218,10 @@ def dlq(settings: Settings, *, groups: GroupsArgument = None, options: CheckOpti
 def stuck(settings: Settings, *, groups: GroupsArgument = None, options: CheckOptions) -> None:
     """Check that the queues of consumer groups move while messages wait; by default 30 s warn, 120 s are critical.
 
-    Measures the seconds since the owner of a queue consumed, but not longer than its next message waits: a
-    quiet topic is not stuck. Without names, looks at groups with running clients. rmq group check names the
-    queues and their owners. The exit code is that of a monitoring plug-in: 0 OK, 1 WARNING, 2 CRITICAL,
-    3 UNKNOWN.
+    Measures the seconds since the owner of a queue last consumed, limited to the time that its next message
+    has waited, so a quiet topic is not stuck. Without names, checks groups with running clients. rmq group
+    check names the queues and their owners. The exit code is that of a monitoring plug-in: 0 OK, 1 WARNING, 2
+    CRITICAL, 3 UNKNOWN.
     """
     from rmqcli.monitor.measures import STUCK
     from rmqcli.monitor.measures import stuck as measured
@@ -248,11 +251,11 @@ def send(
     broker: BrokersOption = None,
     options: CheckOptions,
 ) -> None:
-    """Check that every master takes a message, and the time that takes, in milliseconds.
+    """Check that every master accepts a message, and how long that takes, in milliseconds.
 
-    The messages go to the topic that every broker has of its own, named after it, unless --topic names one. A
-    broker that refuses or does not respond is critical. The exit code is that of a monitoring plug-in: 0 OK,
-    1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    The messages go to the topic named after each broker, unless --topic names another one. A broker that
+    refuses or does not respond is critical. The exit code is that of a monitoring plug-in: 0 OK, 1 WARNING, 2
+    CRITICAL, 3 UNKNOWN.
     """
     from rmqcli.monitor.measures import SEND
     from rmqcli.monitor.measures import send as measured

@@ -128,14 +128,14 @@ def consume(
     The members of a group share the queues of the topic. A message is acknowledged when it is printed (in a
     pipe: when the reader has read it), or with --exec when its command exits with status 0. Other messages
     are retried after a delay (with --orderly the queue waits) and finally become dead letters, which `rmq
-    dlq` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
-    RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. A command that cannot be run
-    (status 126 or 127) ends the consumption at once, and its message stays with the group. Brokers let a new
-    group start at the beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit
-    code 130), after --count messages (with --exec: tries), or after --idle seconds without a message; then
-    the exit code is 3 if some queues could not be read or some commands failed, 1 if all commands failed, and
-    that of the brokers' error if nothing was consumed. SIGTERM and SIGHUP end it too. It leaves the group
-    before it ends, so that unfinished messages go to another member at once.
+    dlq` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID, RMQ_QUEUE_OFFSET,
+    RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. A command that cannot be run (status 126 or 127)
+    ends the consumption at once, and its message stays with the group. Brokers let a new group start at the
+    beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit code 130), after
+    --count messages (with --exec: tries), or after --idle seconds without a message; then the exit code is 3
+    if some queues could not be read or some commands failed, 1 if all commands failed, and that of the
+    brokers' error if nothing was consumed. SIGTERM and SIGHUP end it too. The command leaves the group before
+    it ends, so that unfinished messages go to another member at once.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.render import Output
@@ -232,7 +232,9 @@ def consume(
 
 
 async def _retries_of(settings: Settings, group: str) -> int | None:
-    """Return the retries that brokers have for the group, the most if they differ; None if they do not say."""
+    """Return the number of retries set for the group on brokers, the highest if they differ; None if they do
+    not report it.
+    """
     from rmqcli.client import Admin, ClientError, NotFound
 
     async with Admin(**settings.client_options) as admin:
@@ -254,7 +256,7 @@ async def _retries_of(settings: Settings, group: str) -> int | None:
 async def _told(
     settings: Settings, listener: Consumption, work: Awaitable[None], group: str, *, once: bool
 ) -> None:
-    """Wait for the end; after Ctrl-C, say what was consumed. `once`: the group has no offsets on brokers."""
+    """Wait for the end; after Ctrl-C, report what was consumed. `once`: the group has no offsets on brokers."""
     from rmqcli.render.text import many
 
     try:

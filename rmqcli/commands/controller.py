@@ -97,10 +97,10 @@ _COLUMNS = (
 def replicas(
     controller: ControllerArgument, settings: Settings, seats: Seats, watch: WatchOption = None
 ) -> None:
-    """Show the replicas of brokers as the controller knows them: which are in sync, which is the master.
+    """Show the replicas of brokers as the controller knows them: the master, and those in sync.
 
     Without --broker, all brokers of the name server, or of --cluster. Piped output: broker, ID, address,
-    master or slave, true if in sync, true if alive, epoch of the master, epoch of the set in sync.
+    master or slave, true if in sync, true if alive, epoch of the master, epoch of the in-sync set.
     """
     watched(settings, watch, lambda: _show(settings, controller, seats))
 
@@ -140,7 +140,7 @@ def _rows(name: str, info: ReplicasInfo) -> list[list[Any]]:
 IdArgument = Annotated[int, Argument(metavar="ID", help="ID of the replica, see replicas.")]
 MasterClusterOption = Annotated[
     str | None,
-    Option("--cluster", metavar="NAME", help="Cluster of the broker; default: the name server says."),
+    Option("--cluster", metavar="NAME", help="Cluster of the broker; default: from the name server."),
 ]
 
 
@@ -199,10 +199,10 @@ def clean(
     living: LivingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Make the controllers forget replicas of a broker.
+    """Remove replicas of a broker from the controllers.
 
-    The leader refuses replicas that are alive, unless --living. Asks for confirmation; without a terminal,
-    --yes is required.
+    The leader refuses replicas that are alive, unless --living is given. Asks for confirmation; without a
+    terminal, --yes is required.
     """
     what = f"{broker}:{','.join(map(str, ids))}" if ids else f"all replicas of {broker}"
     confirm(settings, f"forget {what}?", yes=yes, lost=[f"what the controllers know of {what}"])

@@ -1,4 +1,4 @@
-"""`rmq doctor`: what is wrong with a cluster, as seen from here, and what to do about it."""
+"""`rmq doctor`: diagnoses a cluster, as seen from this machine, and suggests remedies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-SomeTopicArgument = Annotated[str | None, Argument(metavar="[TOPIC]", help="Examine this topic, too.")]
+SomeTopicArgument = Annotated[str | None, Argument(metavar="[TOPIC]", help="Also examine this topic.")]
 SomeGroupOption = Annotated[
-    str | None, Option("--group", "-g", metavar="GROUP", help="Examine this consumer group, too.")
+    str | None, Option("--group", "-g", metavar="GROUP", help="Also examine this consumer group.")
 ]
 ProbeOption = Annotated[
-    bool, Option("--probe", help="Send a message to each master and read it, in a topic that is removed.")
+    bool, Option("--probe", help="Send a message to each master and read it, in a temporary topic.")
 ]
 
 
@@ -44,12 +44,12 @@ def doctor(
     group: SomeGroupOption = None,
     probe: ProbeOption = False,
 ) -> None:
-    """Examine a cluster and say what to do.
+    """Diagnose a cluster and suggest remedies.
 
-    One line for each check: ok, warn, FAIL or skip, what was looked at, what was found, and the remedy. Looks
-    at name servers, routes, brokers and their addresses, permissions, masters, versions, disks, clocks and
-    VIP ports; without --group, at the group of the profile. The exit code is 1 if a check fails, 5 if no name
-    server answers. Piped output: status, check, target, text, remedy.
+    Prints one line per check: ok, warn, FAIL or skip, the target, the finding, and the remedy. Checks name
+    servers, routes, brokers and their addresses, permissions, masters, versions, disks, clocks and VIP ports;
+    without --group, also the group of the profile. The exit code is 1 if a check fails, 5 if no name server
+    responds. Piped output: status, check, target, text, remedy.
     """
     run(settings, topic, settings.group(group), probe=probe)
 

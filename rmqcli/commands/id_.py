@@ -28,8 +28,8 @@ def id_(ids: IdsArgument, settings: Settings) -> None:
     """Decode message IDs.
 
     An offset message ID (%I, offsetMsgId) holds the address of its broker and the commit-log offset. A unique
-    ID (%i, msgId) holds the address and process of the client that made it, the time, and a counter; it does
-    not hold the month, so the time is the latest possible one. Needs no server. Piped output: ID, kind,
+    ID (%i, msgId) holds the address and process of the client that created it, the time, and a counter; it
+    lacks the month, so the time shown is the latest possible one. Needs no server. Piped output: ID, kind,
     address, commit-log offset, time (epoch ms), process ID, number of the process, counter.
     """
     from rmqcli.render import Column, show_rows

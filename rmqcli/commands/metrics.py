@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rmqcli.doctor.survey import SeenFile
     from rmqcli.metrics.families import Sample
 
-app = command_group("metrics", "Show the figures of a cluster to Prometheus.")
+app = command_group("metrics", "Serve cluster metrics to Prometheus.")
 
 SeriesOption = Annotated[
-    int, Option("--max-series", metavar="N", min=1, help="Leave out what is above N series.")
+    int, Option("--max-series", metavar="N", min=1, help="Omit series above a limit of N.")
 ]
 
 
@@ -43,7 +43,7 @@ class Selected(OptionGroup):
         return {"brokers": self.broker or ()}
 
     async def collect(self, admin: Admin, file: SeenFile) -> Sequence[Sample]:
-        """Return the samples. `file` has the brokers of earlier scrapes, and of other commands."""
+        """Return the samples. `file` lists the brokers seen by earlier scrapes and by other commands."""
         from rmqcli.metrics.collect import collect
 
         seen = file.read()
@@ -57,7 +57,7 @@ ListenOption = Annotated[
     Option(
         "--listen",
         metavar="[HOST]:PORT",
-        help="Address for scrapes; `:PORT` is that port of all addresses, port 0 any free one.",
+        help="Address for scrapes; `:PORT` listens on all addresses, port 0 is any free port.",
     ),
 ]
 MAX_PORT = 65535
@@ -65,12 +65,12 @@ MAX_PORT = 65535
 
 @command(app, "serve", example="rmq metrics serve\nrmq metrics serve -n 10.0.0.5:9876 --listen :5557")
 def serve(settings: Settings, selected: Selected, listen: ListenOption = "127.0.0.1:5557") -> None:
-    """Answer scrapes of Prometheus until Ctrl-C or SIGTERM (exit code 0).
+    """Serve cluster metrics to Prometheus until Ctrl-C or SIGTERM (exit code 0).
 
-    Names are those of rocketmq-exporter where it has one. Each scrape asks the cluster. A broker that does
-    not answer has rmq_up 0, for a day even if the name server forgets it; a name server rmq_name_server_up 0.
-    The scrape is answered anyway, after one --timeout (default: 3 s) more: let Prometheus wait longer than
-    that. rmq_series_dropped counts what is above --max-series.
+    Metrics have the names of rocketmq-exporter where it has the same metric. Each scrape queries the cluster.
+    A broker that does not respond has rmq_up 0, for a day even if the name server forgets it; such a name
+    server has rmq_name_server_up 0. The scrape is answered anyway, up to one --timeout (default: 3 s) later:
+    the timeout of Prometheus must be longer. rmq_series_dropped counts the series above --max-series.
     """
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
@@ -106,8 +106,8 @@ def _address(text: str) -> tuple[str, int]:
 def show(settings: Settings, selected: Selected) -> None:
     """Print the metrics once, as a scrape returns them.
 
-    A broker that does not answer, or is no longer registered, has rmq_up 0, and the exit code is 3. Without a
-    name server or any broker the exit code is 5.
+    A broker that does not respond, or is no longer registered, has rmq_up 0, and the exit code is 3. Without
+    a name server or any broker the exit code is 5.
     """
     require(*REQUIRED)
     from rmqcli.client import NoBrokers

@@ -30,34 +30,44 @@ BrokerArgument = Annotated[
     str, Argument(metavar="BROKER", help="Name of the broker, or host:port of its master.")
 ]
 StoreOption = Annotated[Path, Option("--store", metavar="DIR", help="Folder of the copy.")]
-OnceOption = Annotated[bool, Option("--once", help="Stop when the copy has what the broker has now.")]
+OnceOption = Annotated[
+    bool, Option("--once", help="Stop when the copy contains all that the broker has now.")
+]
 IntervalOption = Annotated[
     float, Option("--interval", metavar="SECONDS", min=0.1, help="Time between two lines of output.")
 ]
 HaOption = Annotated[
     str | None,
-    Option("--ha", metavar="HOST:PORT", help="Replication port; default: the one that the broker tells."),
+    Option("--ha", metavar="HOST:PORT", help="Replication port; default: the one that the broker reports."),
 ]
 HaTlsOption = Annotated[
     bool,
-    Option("--ha-tls", help="Get the log by TLS, too, with the settings of --tls; only from rmq's broker."),
+    Option(
+        "--ha-tls", help="Also copy the log over TLS, with the settings of --tls; only from rmq's broker."
+    ),
 ]
 ParquetOption = Annotated[
     Path | None,
     Option(
-        "--parquet", metavar="DIR", help="Cut Parquet files of what was copied, as `rmq export` writes them."
+        "--parquet",
+        metavar="DIR",
+        help="Cut Parquet files of the copied messages, as `rmq export` writes them.",
     ),
 ]
 ParquetEveryOption = Annotated[
     float,
     Option(
-        "--parquet-every", metavar="SECONDS", min=1.0, help="Cut at multiples of this time: each full hour."
+        "--parquet-every",
+        metavar="SECONDS",
+        min=1.0,
+        help="Cut at multiples of this time, by default at each full hour.",
     ),
 ]
 VerifyOption = Annotated[
     bool,
     Option(
-        "--verify", help="Read back what is written, as it goes; verify the whole copy at the end of --once."
+        "--verify",
+        help="Read back what is written while copying; verify the whole copy at the end of --once.",
     ),
 ]
 JobsOption = Annotated[
@@ -95,19 +105,19 @@ def mirror(
 ) -> None:
     """Keep a copy of a broker of 4.9 or 5.x as a store folder, until Ctrl-C or SIGTERM.
 
-    The copy follows the broker as a slave does, and is a store at any time: `rmq up --store DIR` starts a
-    broker with it. Every record is checked before it is stored. Called again it continues; what the
-    broker deletes stays. Piped output, a line at a time: state, offset of the copy, end of the broker's
-    log, bytes behind, bytes a second. With --json, a document for each line, and none of --verify. While
-    the broker cannot be reached, the state says why.
+    The copy follows the broker as a slave does, and is a valid store at any time: `rmq up --store DIR` starts
+    a broker with it. Every record is checked before it is stored. A repeated command continues the copy; data
+    that the broker deletes is kept. Piped output, one line per interval: state, offset of the copy, end of
+    the broker's log, lag in bytes, bytes per second. With --json, each line is a document; --verify prints
+    none. While the broker cannot be reached, the state says why.
 
-    With --parquet, each message is in the files of DIR once, however often the command is killed and
-    called again. Each cut writes what came since the last one, and --once cuts at the end. Nothing is
+    With --parquet, each message is in the files of DIR exactly once, however often the command is killed and
+    repeated. Each cut writes the messages since the last one, and --once cuts at the end. Nothing more is
     read from the broker for it.
 
     With --verify, records, queue entries and index items that this call wrote are read back from the files;
-    a further value of each line is the offset up to which they were. At the end of --once the whole
-    copy is verified, as `rmq inspect verify` does. Damage ends the copy with exit code 8.
+    each line has one more value, the offset up to which they were. At the end of --once, the whole copy is
+    verified, as `rmq inspect verify` does. Damage ends the copy with exit code 8.
     """
     from rmqcli.commands.common.serving import log_to_stderr
 
@@ -123,9 +133,9 @@ def mirror(
 
 
 class _Target(NamedTuple):
-    """The address of the broker, the folder, the address of the replication port if it is given, whether
-    that port is for TLS, the folder of Parquet files with the time between two cuts, and whether what is
-    written is read back.
+    """The address of the broker, the folder, the address of the replication port if given, whether that port
+    uses TLS, the folder of Parquet files with the time between two cuts, and whether written data is read
+    back.
     """
 
     address: str
@@ -213,7 +223,7 @@ async def _cut_at_times(cutter: Cutter, running: Mirror, every: float) -> None:
 
 
 async def _cut(cutter: Cutter, running: Mirror) -> None:
-    """Write what came since the last cut, and say so."""
+    """Write what was copied since the last cut, and report it."""
     from rmqcli.render.output import note
     from rmqcli.words import many
 
@@ -224,7 +234,7 @@ async def _cut(cutter: Cutter, running: Mirror) -> None:
 
 
 async def _give_up(running: Mirror) -> None:
-    """Fail once there was trouble for a while."""
+    """Raise CommandError after GIVE_UP_SECONDS without a connection."""
     import trio
 
     since = trio.current_time()

@@ -88,7 +88,7 @@ async def _start(stack: AsyncExitStack, settings: Settings, config: NamesrvConfi
     rows=Rows.LIST,
 )
 def show(settings: Settings, patterns: PatternsArgument = None) -> None:
-    """Show the properties of all name servers, a column each, and in which they differ.
+    """Show the properties of all name servers, one column each, and where they differ.
 
     Piped output: property, one value for each name server in the order of -n, true if they differ. Name
     servers that do not respond are reported, and the exit code is 3. Exit code 4 if no property has the name.
@@ -144,7 +144,7 @@ ValueArgument = Annotated[str, Argument(metavar="VALUE", help="Value of the entr
     rows=Rows.LIST,
 )
 def list_entries(namespace: NamespaceArgument, settings: Settings) -> None:
-    """List the entries of a namespace on all name servers, and in which they differ.
+    """List the entries of a namespace on all name servers, and where they differ.
 
     Piped output: name, one value for each name server in the order of -n, true if they differ. Name servers
     that do not respond are reported, and the exit code is 3.

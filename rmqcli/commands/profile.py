@@ -59,14 +59,14 @@ ProtectedOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions(OptionGroup):
-    """The options of a profile beside its name servers; None: not given."""
+    """The options of a profile besides its name servers; None: not given."""
 
     group: DefaultGroupOption = None
     protected: ProtectedOption = None
 
     def given(self, settings: Settings) -> dict[str, Any]:
-        """Return the fields of Profile to change. `--map`, `--timeout`, `--tls…` and the account are those of
-        the program.
+        """Return the fields of Profile to change. `--map`, `--timeout`, `--tls…` and the account come from
+        the global options.
         """
         from rmqcli.cli.account import kept
 
@@ -81,12 +81,14 @@ class ProfileOptions(OptionGroup):
 
 
 def _absolute(value: Any) -> Any:
-    """Return the absolute path of a path, other values as they are: profiles are used in any folder."""
+    """Return a path as an absolute path, because profiles are used in any folder; return other values
+    unchanged.
+    """
     return str(Path(value).absolute()) if isinstance(value, str) and value != SYSTEM else value
 
 
 def checked_servers(addresses: str) -> str:
-    """Return the addresses of name servers; raise a usage error for others."""
+    """Return the addresses of name servers. Raise a usage error if one is invalid."""
     if not addresses.strip(" ;,"):
         raise usage_error("HOST:PORT must not be empty")
     check_addresses(addresses, "HOST:PORT")
@@ -110,7 +112,7 @@ def save(settings: Settings, name: str, profile: Profile) -> None:
 
 
 def show_profiles(settings: Settings, found: Iterable[tuple[str, Profile]], *, empty: str = "") -> None:
-    """Print profiles, one a row. Keys stay secret."""
+    """Print profiles, one per row, without secret keys."""
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -143,10 +145,10 @@ def add(
 ) -> None:
     """Add a profile.
 
-    --map, --timeout, --tls… and the account are saved, too: a file of keys by its path, what comes from a
-    pipe (--secret-key-file /dev/stdin) in the file of profiles, which only its owner may read. Changes of a
-    protected cluster that ask for confirmation want the name of the profile, typed or as --confirm NAME;
-    --yes is not enough, however the name servers are given.
+    --map, --timeout, --tls… and the account are also saved: of a key file its path, but keys from a pipe
+    (--secret-key-file /dev/stdin) in the profiles file, which only its owner may read. Changes of a protected
+    cluster that ask for confirmation require the name of the profile, typed or as --confirm NAME; --yes is
+    not enough, however the name servers are given.
     """
     from rmqcli.cli.profiles import Profile
 
@@ -181,7 +183,7 @@ rmq profile edit prod --access-key billing-app --secret-command 'pass rmq'""",
 def edit(
     name: NameArgument, settings: Settings, *, options: ProfileOptions, unset: UnsetOption = None
 ) -> None:
-    """Change a profile: what is given replaces what it held, the rest is kept."""
+    """Change the given fields of a profile; the others are kept."""
     from msgspec.structs import replace
 
     unknown = [field for field in unset or () if field not in UNSET]
@@ -202,7 +204,7 @@ def edit(
 
 @command(app, "set", example="rmq profile set prod 'ns1:9876;ns2:9876'\nrmq --profile prod topic list")
 def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settings) -> None:
-    """Add a profile, or change its name servers (an old spelling of `add` and `edit`)."""
+    """Add a profile, or change its name servers (old form of `add` and `edit`)."""
     from msgspec.structs import replace
 
     from rmqcli.cli.profiles import Profile
@@ -231,7 +233,7 @@ def use(name: NameArgument, settings: Settings) -> None:
     rows=Rows.LIST,
 )
 def current(settings: Settings) -> None:
-    """Show the cluster that commands use, and what named it.
+    """Show the cluster that commands use, and where it is set.
 
     Piped output: profile (empty without one), name servers, source.
     """
@@ -246,7 +248,7 @@ SomeNameArgument = Annotated[
     str | None, Argument(metavar="[NAME]", help="Name of the profile; default: the one in use.")
 ]
 ResolvedOption = Annotated[
-    bool, Option("--resolved", help="Show the values that commands use, with what set each.")
+    bool, Option("--resolved", help="Show the values that commands use, and where each is set.")
 ]
 
 
@@ -312,7 +314,7 @@ def _fields(given: Given, endpoint: Endpoint) -> list[list[Any]]:
     rows=Rows.LIST,
 )
 def test(settings: Settings, name: SomeNameArgument = None) -> None:
-    """Examine the cluster of a profile, as `rmq doctor` does."""
+    """Diagnose the cluster of a profile, as `rmq doctor` does."""
     from rmqcli.commands.doctor import run
 
     given = settings.given if name is None else settings.given.overlaid({"profile": name})
@@ -339,11 +341,11 @@ FileArgument = Annotated[Path, Argument(metavar="FILE", help="mqadmin's conf/too
 def import_tools(
     name: NameArgument, path: FileArgument, settings: Settings, *, options: ProfileOptions
 ) -> None:
-    """Keep the account of mqadmin's tools.yml in a profile, which is created if there is none.
+    """Save the account of mqadmin's tools.yml in a profile, which is created if it does not exist.
 
     A new profile gets the name servers of -n, RMQ_NAMESRV or NAMESRV_ADDR: tools.yml contains none. The keys
-    are copied to the file of profiles, which only its owner may read; to leave them where they are, use rmq
-    profile add --secret-key-file. A key file of Java's clients is read, too.
+    are copied to the profiles file, which only its owner may read; to leave them where they are, use rmq
+    profile add --secret-key-file. A key file of Java's clients is also accepted.
     """
     from msgspec.structs import replace
 

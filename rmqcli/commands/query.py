@@ -49,7 +49,7 @@ FailEmptyOption = Annotated[
     Option(
         "--fail-empty",
         show_default=False,
-        help="End with exit code 4 if there is no message to show: so it is without this option.",
+        help="End with exit code 4 if there is no message to show; this is always the case.",
     ),
 ]
 TrackOption = Annotated[
@@ -87,10 +87,10 @@ def query(
     """Find messages by key or message ID, using the index of the brokers.
 
     Exit code 4 if there is none, with and without --fail-empty. Messages are printed as by `rmq pull`. An
-    offset message ID names its broker, so it needs no TOPIC; a unique ID does. --track compares the
-    offset of each group with that of the message: CONSUMED, CONSUMED_BUT_FILTERED (by its tags),
-    NOT_CONSUME_YET, NOT_ONLINE, PULL, CONSUME_BROADCASTING, UNKNOWN. A group that consumed the message by
-    other means, or skipped it, is past it as well.
+    offset message ID names its broker, so it needs no TOPIC; a unique ID does. --track compares the offset of
+    each group with that of the message: CONSUMED, CONSUMED_BUT_FILTERED (by its tags), NOT_CONSUME_YET,
+    NOT_ONLINE, PULL, CONSUME_BROADCASTING, UNKNOWN. A group that consumed the message by other means, or
+    skipped it, has also passed it.
     """
     from rmqcli.grammar.offset_range import parse_range
 
@@ -204,7 +204,7 @@ def _show_messages(
 
 
 def _more(messages: Sequence[MessageExt], count: int) -> str:
-    """Say how to see what a limit has cut off. Brokers return the newest matches first."""
+    """Note how to see the matches that a limit cut off. Brokers return the newest matches first."""
     from rmqcli.client.admin.messages import BROKER_MAX
     from rmqcli.render.text import many
 

@@ -35,7 +35,7 @@ VerifyOption = Annotated[
 JobsOption = Annotated[
     int | None, Option("--jobs", "-j", metavar="N", min=1, help="With --store: number of checking processes.")
 ]
-RowsOption = Annotated[int, Option("--count", "-c", metavar="N", min=1, help="Rows of each table, at most.")]
+RowsOption = Annotated[int, Option("--count", "-c", metavar="N", min=1, help="Maximum rows of each table.")]
 
 
 @command(
@@ -59,11 +59,11 @@ def report(
 ) -> None:
     """Write one HTML page about a cluster or a store folder.
 
-    The page has its styles and plots in itself, no scripts, and asks nothing of the network: it can be sent
-    to others. It begins with what needs attention. Of a cluster it shows brokers, messages by hour, topics,
-    lag, dead letters, unlike subscriptions and configurations; a server that does not respond is named on it,
-    and the exit code is 3. Of a store folder it shows topics with rates, sizes and keys, queues, lag and what
-    was found wrong; the exit code is 8 if the folder is damaged. Needs the extra report.
+    The page embeds its styles and plots, has no scripts and loads nothing from the network, so it can be sent
+    to others. It begins with what needs attention. For a cluster, it shows brokers, messages by hour, topics,
+    lag, dead letters, and subscriptions and configurations that differ; it names servers that do not respond,
+    and the exit code is 3. For a store folder, it shows topics with rates, sizes and keys, queues, lag and
+    findings; the exit code is 8 if the folder is damaged. Needs the extra report.
     """
     from rmqcli.report.page import refuse_existing
 

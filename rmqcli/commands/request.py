@@ -48,8 +48,8 @@ def request(
 ) -> None:
     """Send a request and print the reply of its consumer.
 
-    Waits up to --timeout seconds (default: 3) for both together; exit code 7 if the request was stored but no
-    reply arrived. The body of the reply is printed, followed by a newline.
+    Waits up to --timeout seconds (default: 3) for the send and the reply together; exit code 7 if the request
+    was stored but no reply arrived. The body of the reply is printed, followed by a newline.
     """
     from rmqcli.flows.outgoing import Stamp
     from rmqcli.render import Output

@@ -39,8 +39,8 @@ def package(
     """Write an archive of what Spark's executors need: rmqcli, and the packages that it requires.
 
     Spark unpacks it on every executor, given the two settings that are printed: `--conf SETTING=VALUE` of
-    `rmq export --spark` and spark-submit. Some packages are compiled, so executors need the same version of
-    Python on the same platform, which are named. Spark itself is not in it. Piped output: setting, value.
+    `rmq export --spark` and spark-submit. Some packages are compiled, so executors need the same Python
+    version and platform, which are printed. Spark itself is not included. Piped output: setting, value.
     """
     from rmqcli.export.spark.package import THIS_PYTHON, write_package
     from rmqcli.render import Column, show_rows

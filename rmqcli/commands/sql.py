@@ -47,7 +47,9 @@ OutOption = Annotated[
 ReplaceOption = Annotated[bool, Option("--replace", help="Overwrite the file if it exists.")]
 MemoryOption = Annotated[
     str,
-    Option("--memory", metavar="SIZE", help="Memory for sorting, joining and grouping; more is put on disk."),
+    Option(
+        "--memory", metavar="SIZE", help="Memory for sorting, joining and grouping; the rest spills to disk."
+    ),
 ]
 VerifyOption = Annotated[
     bool, Option("--verify/--no-verify", help="With --store: check the CRC of every body that is read.")
@@ -82,9 +84,10 @@ def sql(
     """Query topics of a cluster or of store folders with SQL.
 
     Each topic is a table with the columns of `rmq export`; rmq.messages holds the messages of all topics.
-    Names with characters such as % and - are quoted: "%RETRY%billing". Only what the conditions on topic,
-    queue_id, queue_offset and store_timestamp leave is read. Nothing is changed, and a query reaches no file
-    and no network. Times are in UTC. JSON is one object a row. Needs the extra sql.
+    Names with characters such as % and - are quoted: "%RETRY%billing". Only messages that match the
+    conditions on topic, queue_id, queue_offset and store_timestamp are read. Nothing is changed, and a query
+    can access neither files nor the network. Times are in UTC. JSON is one object per row. Needs the extra
+    sql.
     """
     from rmqcli.grammar.values import parse_size
 
@@ -130,7 +133,7 @@ def _source(
 
 
 def _shown(settings: Settings, out: Path | None, replace: bool) -> Callable[[Result], None]:
-    """Return what is done with a result."""
+    """Return the function that outputs a result."""
     if out is None:
         if replace:
             raise usage_error("--replace requires --out")

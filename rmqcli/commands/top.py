@@ -1,4 +1,4 @@
-"""`rmq top`: what carries most, and where it goes."""
+"""`rmq top`: the load of groups, topics or brokers, and its trend."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 app = single_command()
 
 WhatArgument = Annotated[str, Argument(metavar="[WHAT]", help="groups, topics or brokers; default: groups.")]
-OnceOption = Annotated[bool, Option("--once", help="Show one interval and end.")]
-IntervalOption = Annotated[float, Option("--interval", metavar="SECONDS", min=0.1, help="Time between two.")]
+OnceOption = Annotated[bool, Option("--once", help="Show one interval, then end.")]
+IntervalOption = Annotated[
+    float, Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates.")
+]
 FilterOption = Annotated[str, Option("--filter", metavar="TEXT", help="Only names that contain TEXT.")]
-SortOption = Annotated[str, Option("--sort", metavar="COLUMN", help="name, in, out, lag, change or eta.")]
+SortOption = Annotated[
+    str, Option("--sort", metavar="COLUMN", help="Sort by name, in, out, lag, change or eta.")
+]
 RowsOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=1, help="Show at most N lines.")]
 
 _LIMIT_S = 2.0  # for a request, unless --timeout or the profile has another
@@ -50,16 +54,15 @@ def top(
     sort: SortOption = "lag",
     count: RowsOption = None,
 ) -> None:
-    """Show what groups, topics or brokers carry, again every --interval, until q or Ctrl-C.
+    """Show the load of groups, topics or brokers every --interval, until q or Ctrl-C.
 
-    Rates are messages per second. TREND is the lag over the last five minutes (of brokers, the rate in),
-    CHANGE what it gains per second over the last minute, ETA the time until it is zero. On a terminal, ?
-    shows the keys: filter, sort, scroll, groups, topics or brokers. A broker that does not answer does not
-    end the command: what it has a part in stays, dimmed, with the time since it is lost.
+    Rates are messages per second. TREND is the lag over the last five minutes (for brokers, the incoming
+    rate), CHANGE its change per second over the last minute, ETA the time until it is zero. On a terminal, ?
+    shows the keys: filter, sort, scroll, groups, topics or brokers. A broker that does not respond does not
+    end the command: its groups and topics remain, dimmed, with the time since its loss.
 
     Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then; JSON
-    has one list a line. Figures there are those of the brokers that answer; with --once, the exit code is 3
-    if one did not.
+    has one list a line. They cover the brokers that respond; with --once, the exit code is 3 if one does not.
     """
     from rmqcli.top.view import COLUMNS, KINDS, View
 
@@ -125,7 +128,9 @@ def _read(settings: Settings, what: str, board: Board) -> Reading:
 
 
 def _client_options(settings: Settings) -> dict[str, Any]:
-    """Return a broker that is lost delays the others by the time limit, so it is short."""
+    """Return the client options, with a short default time limit, because a lost broker delays the others by
+    it.
+    """
     return {"timeout": _LIMIT_S} | settings.client_options
 
 

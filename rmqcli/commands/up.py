@@ -64,9 +64,9 @@ def up(
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
-    Clients on other machines, or outside of a container, need an address that they reach: --set brokerIP1=IP
-    is what clients are told, and listens on all addresses; --host IP listens on one. With --json, prints one
-    line when both accept connections: {"namesrv": "...", "broker": "...", "store": "..."}.
+    Clients on other machines, or outside a container, need an address that they can reach: --set brokerIP1=IP
+    advertises IP and listens on all addresses; --host IP listens on one. With --json, prints one line when
+    both accept connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from broker.config.servers import java_name
     from broker.disk.temporary import remove_abandoned, temporary_folder
@@ -92,7 +92,7 @@ def up(
 
 
 class _Ports(NamedTuple):
-    """The ports beside that of the broker."""
+    """The ports other than that of the broker."""
 
     namesrv: int
     metrics: int | None

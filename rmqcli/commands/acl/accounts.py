@@ -36,10 +36,11 @@ PathsArgument = Annotated[
     rows=Rows.LIST,
 )
 def list_accounts(paths: PathsArgument, settings: Settings) -> None:
-    """List the accounts in files of 4.9, without their secret keys. No broker tells its accounts.
+    """List the accounts in files of 4.9, without their secret keys. Brokers do not disclose their accounts.
 
     Piped output: access key, true for an administrator, permissions on topics, on groups, on other topics, on
-    other groups, white address, file. Of accounts with the same key only the one in force is listed.
+    other groups, white address, file. If several accounts have the same key, only the effective one is
+    listed.
     """
     from rmqcli.plans.access import account_rows, read_account_files
     from rmqcli.render import Column, show_rows
@@ -58,12 +59,12 @@ def list_accounts(paths: PathsArgument, settings: Settings) -> None:
 
 
 Answer = tuple[bool, str, str]
-"""True if it is allowed; the text of a refusal; what decides."""
+"""True if the action is allowed; the text of a refusal; the source of the decision."""
 
 SenderArgument = Annotated[str, Argument(metavar="KEY", help="Access key of the account.")]
 ActionArgument = Annotated[str, Argument(metavar="ACTION", help="pub, sub, or admin.")]
 ResourceArgument = Annotated[
-    str | None, Argument(metavar="[RESOURCE]", help="Topic:NAME or Group:NAME; none with admin.")
+    str | None, Argument(metavar="[RESOURCE]", help="Topic:NAME or Group:NAME; omitted with admin.")
 ]
 FilesOption = Annotated[
     list[Path] | None,
@@ -92,11 +93,11 @@ def check(
     acl_file: FilesOption = None,
     address: AddressOption = None,
 ) -> None:
-    """Say whether an account of 4.9 may do something, and which line of a file decides.
+    """Check whether an account of 4.9 may do something, and show which line of a file decides.
 
-    With --acl-file no broker is asked, and signatures count as right. Without it brokers are, by
-    requests that change nothing, signed by the account in use, which must be KEY; they do not say which
-    line decides. The exit code is 6 if it may not, 3 if some brokers gave no answer.
+    With --acl-file, no broker is queried, and signatures are assumed to be valid. Without it, brokers receive
+    requests that change nothing, signed by the account in use, which must be KEY; they do not report which
+    line decides. The exit code is 6 if the action is denied, 3 if some brokers did not respond.
 
     Piped output: broker, access key, action, resource, true or false, and what decides.
     """
@@ -166,7 +167,9 @@ SecretOption = Annotated[
     Path | None,
     Option("--secret-file", metavar="FILE", help="File whose first line is the secret key; - is stdin."),
 ]
-AdminOption = Annotated[bool, Option("--admin", help="Make it an administrator; without, it is none.")]
+AdminOption = Annotated[
+    bool, Option("--admin", help="Make it an administrator; without the option, it is not.")
+]
 PERM = "DENY, PUB, SUB or 'PUB|SUB'"
 DefaultTopicOption = Annotated[
     str | None, Option("--topic-default", metavar="PERM", help=f"Permission on other topics: {PERM}.")
@@ -244,12 +247,11 @@ def set_account(
     group_perm: GroupPermOption = None,
     white_address: FromAddressOption = None,
 ) -> None:
-    """Create an account of 4.9, or change one: what is not given stays, except --admin.
+    """Create or change an account of 4.9; settings that are not given are kept, except --admin.
 
-    The secret key is asked for on a terminal, and always required, as brokers refuse an account without it.
-    Java's brokers read their files again after up to 5 seconds; until then permissions that are not given are
-    DENY.
-    Brokers that refuse or do not respond are reported, and the exit code is 3.
+    The secret key is always required, because brokers refuse an account without one; a terminal prompts for
+    it. Java's brokers read their files again after up to 5 seconds; until then, permissions that are not
+    given are DENY. Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
     from rmqcli.plans.accounts import account_of, explained
 

@@ -48,7 +48,8 @@ ResourceOption = Annotated[
     Option("--resource", metavar="RESOURCE", help="Delete only the policy of this resource."),
 ]
 DefaultOption = Annotated[
-    bool, Option("--default", help="Policies of the type Default, which apply where no Custom one does.")
+    bool,
+    Option("--default", help="Use policies of the type Default, which apply where no Custom policy does."),
 ]
 _COLUMNS = (
     BROKER,
@@ -91,10 +92,10 @@ def list_policies(
     rows=Rows.LIST,
 )
 def show(name: UserArgument, settings: Settings, seats: Seats) -> None:
-    """Show the policies of a user as each broker has them.
+    """Show the policies of a user on each broker.
 
-    Piped output as that of `rmq acl policy list`. Exit code 4 if the user has none on any broker. Brokers
-    that do not have the user, or do not respond, are reported, and the exit code is 3.
+    Piped output: as for `rmq acl policy list`. Exit code 4 if the user has none on any broker. Brokers that
+    do not have the user, or do not respond, are reported, and the exit code is 3.
     """
     found, failures = read_brokers(
         settings,
@@ -134,7 +135,7 @@ def set_policies(
     deny: DenyOption = False,
     default: DefaultOption = False,
 ) -> None:
-    """Allow or deny a user actions on resources; replaces its policies for the same resources.
+    """Allow or deny a user actions on resources, replacing its policies for the same resources.
 
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the user, refuse or
     do not respond are reported, and the exit code is 3.
@@ -165,7 +166,7 @@ def delete(
     resource: ResourceOption = None,
     default: DefaultOption = False,
 ) -> None:
-    """Delete the policies of a user, or that of one resource.
+    """Delete all policies of a user, or only that of one resource.
 
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have them, refuse or do
     not respond are reported, and the exit code is 3.

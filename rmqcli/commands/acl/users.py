@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ContainsOption = Annotated[
     str | None, Option("--contains", metavar="TEXT", help="Only users whose names contain TEXT.")
 ]
-PasswordsOption = Annotated[bool, Option("--passwords", help="Show the passwords, too.")]
+PasswordsOption = Annotated[bool, Option("--passwords", help="Also show the passwords.")]
 TypeOption = Annotated[
     str | None,
     Option("--type", metavar="TYPE", help="super or normal; a super user may do everything."),
@@ -88,9 +88,9 @@ def list_users(
     rows=Rows.LIST,
 )
 def show(name: UserArgument, settings: Settings, seats: Seats, passwords: PasswordsOption = False) -> None:
-    """Show a user as each broker has it.
+    """Show a user on each broker.
 
-    Piped output as that of `rmq acl user list`. Exit code 4 if no broker has the user. Brokers that do not
+    Piped output: as for `rmq acl user list`. Exit code 4 if no broker has the user. Brokers that do not
     respond are reported, and the exit code is 3.
     """
     found, failures = read_brokers(
@@ -139,8 +139,8 @@ def create(
 ) -> None:
     """Create a user on brokers of 5.x and their slaves.
 
-    The password is asked for on a terminal. Brokers keep users even while authenticationEnabled=false.
-    Brokers that have the user, refuse or do not respond are reported, and the exit code is 3.
+    A terminal prompts for the password. Brokers keep users even while authenticationEnabled=false. Brokers
+    that already have the user, refuse or do not respond are reported, and the exit code is 3.
     """
     from codec.bodies.acl import UserInfo
 
@@ -172,7 +172,7 @@ def update(
     user_type: TypeOption = None,
     status: StatusOption = None,
 ) -> None:
-    """Change the password, type or status of a user; what is not given stays.
+    """Change the password, type or status of a user; the others are kept.
 
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the user, refuse or
     do not respond are reported, and the exit code is 3.
@@ -207,7 +207,7 @@ def delete(
     settings: Settings,
     how: Change,
 ) -> None:
-    """Delete a user and its policies. No broker says whether it had the user.
+    """Delete a user and its policies. Brokers do not report whether the user existed.
 
     Asks for confirmation; without a terminal, --yes is required. Brokers that refuse or do not respond are
     reported, and the exit code is 3.
@@ -269,9 +269,9 @@ def copy_policies(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Copy the policies of users from one broker to another, which must have the users.
+    """Copy the policies of users from one broker to another, where the users must exist.
 
-    Policies of other resources stay there. Asks for confirmation; without a terminal, --yes is required.
+    Its policies for other resources are kept. Asks for confirmation; without a terminal, --yes is required.
     Users that are refused are reported, and the exit code is 3.
     """
     from rmqcli.plans.accounts import copy_policies as copy

@@ -94,7 +94,7 @@ FileOption = Annotated[
 DefaultsOption = Annotated[bool, Option("--defaults", help="Compare with the defaults of a broker of 4.9.")]
 AllOption = Annotated[
     bool,
-    Option("--all", "-a", help="Include names, addresses and folders, which every broker has of its own."),
+    Option("--all", "-a", help="Include names, addresses and folders, which differ on every broker."),
 ]
 
 
@@ -113,10 +113,10 @@ def diff(
     defaults: DefaultsOption = False,
     everything: AllOption = False,
 ) -> None:
-    """Show the properties in which brokers differ, from each other, a file or the defaults.
+    """Show the properties in which brokers differ from each other, a file or the defaults.
 
-    With --file, only the properties of the file are compared. Names, addresses and folders, which every
-    broker has of its own, are left out without --all. Piped output: property, the value in the file or the
+    With --file, only the properties of the file are compared. Names, addresses and folders, which differ on
+    every broker, are omitted unless --all is given. Piped output: property, the value in the file or the
     default, then one value for each broker, in the order of their names. Brokers that do not respond are
     reported, and the exit code is 3.
     """
@@ -147,7 +147,7 @@ def diff(
 
 
 def _defaults(tables: Collection[Mapping[str, str]]) -> dict[str, str]:
-    """Return the defaults that a broker lists: those of `rmq broker` alone say nothing about Java's."""
+    """Return the defaults of the properties that any of the brokers lists; others exist only in `rmq broker`."""
     from broker.config import BrokerConfig, config_properties
 
     return {

@@ -42,12 +42,12 @@ _COLUMNS = (
     rows=Rows.LIST,
 )
 def show(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
-    """Show how far the slaves of each master have got, and the master of each slave (5.x).
+    """Show the progress of the slaves of each master, and the master of each slave (5.x).
 
-    A master has a line for each slave, or one without a peer. Piped output: broker (NAME:ID for a slave),
-    role, end of its log, address of the other side, offset that the slave has acknowledged, bytes behind,
-    bytes a second, true if the slave is in sync, time when a slave last read (epoch ms). Brokers that do not
-    respond are reported, and the exit code is 3.
+    A master has one line per slave, or one line without a peer. Piped output: broker (NAME:ID for a slave),
+    role, end of its log, address of the peer, offset that the slave has acknowledged, lag in bytes, bytes per
+    second, true if the slave is in sync, time when a slave last read (epoch ms). Brokers that do not respond
+    are reported, and the exit code is 3.
     """
     watched(settings, watch, lambda: _show(settings, seats))
 

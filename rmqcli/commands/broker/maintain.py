@@ -71,7 +71,7 @@ def topics(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes:
     rows=Rows.DOCUMENT,
 )
 def log(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
-    """Delete expired files of the commit log now, not at the hour of deleteWhen.
+    """Delete expired files of the commit log now instead of at the hour of deleteWhen.
 
     The messages in files older than fileReservedTime are lost. Asks for confirmation; without a terminal,
     --yes is required. Brokers that refuse or do not respond are reported, and the exit code is 3.
@@ -120,12 +120,12 @@ def drain(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Take the write permission from a broker on all name servers, so that producers leave it.
+    """Revoke the write permission of a broker on all name servers, so that producers leave it.
 
-    Warns of topics that no other broker takes messages of, and asks for confirmation; without a terminal,
-    --yes is required. Consumers go on. Producers follow within 30 s. A broker whose topics change registers
-    them again and gets the permission back: repeat the command then. `rmq broker undrain` restores the
-    permission.
+    Warns of topics that no other broker accepts messages for, and asks for confirmation; without a terminal,
+    --yes is required. Consumers continue. Producers follow within 30 s. A broker whose topics change
+    registers them again and regains the permission: repeat the command then. `rmq broker undrain` restores
+    the permission.
 
     Piped output: name server, number of topics. Name servers that do not respond are reported, and the exit
     code is 3. With --limit, exit code 7 if the broker still stores messages.
@@ -163,7 +163,7 @@ def drain(
     rows=Rows.DOCUMENT,
 )
 def undrain(broker: BrokerArgument, settings: Settings) -> None:
-    """Give a broker its write permission back on all name servers.
+    """Restore the write permission of a broker on all name servers.
 
     Piped output: name server, number of topics. Name servers that do not respond are reported, and the exit
     code is 3.
@@ -179,7 +179,7 @@ def undrain(broker: BrokerArgument, settings: Settings) -> None:
 
 
 async def _look(admin: Admin, broker: str) -> tuple[str, list[str]]:
-    """Return the address of the broker, and the topics that only it takes messages of."""
+    """Return the address of the broker, and the topics that no other broker accepts messages for."""
     from rmqcli.plans.brokers import only_writable_on
 
     masters = await admin.brokers.masters(brokers=[broker])
@@ -213,7 +213,7 @@ def _show(settings: Settings, broker: str, counts: dict[str, int], more: dict[st
 COLD_FEATURE = "control of cold reads"
 GroupArgument = Annotated[str, Argument(metavar="GROUP", help="Name of the consumer group.")]
 BytesArgument = Annotated[
-    int, Argument(metavar="BYTES", help="Bytes of cold data that the group may read in a second.")
+    int, Argument(metavar="BYTES", help="Bytes of cold data that the group may read per second.")
 ]
 ModeArgument = Annotated[
     str, Argument(metavar="MODE", help="normal, or random: the system does not read ahead.")
@@ -239,9 +239,10 @@ _COLUMNS = (
 def show(settings: Settings, seats: Seats) -> None:
     """Show how much cold data groups have read, and their limits (5.x).
 
-    Cold data is what is no longer in memory. (all) is the sum of all groups, (others) the limit of groups
-    without one. Piped output: broker (NAME:ID for a slave), group, bytes read in this second, limit, time of
-    the last cold read (epoch ms). Brokers that do not respond are reported, and the exit code is 3.
+    Cold data is data that is no longer in memory. (all) is the sum of all groups, (others) the limit that
+    applies to groups not listed. Piped output: broker (NAME:ID for a slave), group, bytes read in this
+    second, limit, time of the last cold read (epoch ms). Brokers that do not respond are reported, and the
+    exit code is 3.
     """
     from rmqcli.render import show_rows
 
@@ -254,7 +255,7 @@ def show(settings: Settings, seats: Seats) -> None:
 
 
 def _rows(table: Mapping[str, Any]) -> list[list[Any]]:
-    """Group, bytes read, limit, time; `table` has Java's names (`ColdDataCgCtrService`)."""
+    """Return rows of group, bytes read, limit and time; `table` has Java's names (`ColdDataCgCtrService`)."""
     read, limits = table.get("runtimeTable") or {}, table.get("configTable") or {}
     groups = [
         [
@@ -282,10 +283,10 @@ def set_limit(
     settings: Settings,
     how: Change,
 ) -> None:
-    """Limit the cold data that a group may read in a second (5.x).
+    """Limit the cold data that a group may read per second (5.x).
 
-    It has an effect where coldDataFlowControlEnable is true. Asks for confirmation; without a terminal, --yes
-    is required. Brokers that refuse or do not respond are reported, and the exit code is 3.
+    The limit has an effect only where coldDataFlowControlEnable is true. Asks for confirmation; without a
+    terminal, --yes is required. Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
     at_least_zero("BYTES", size)
     change_brokers(
@@ -308,7 +309,7 @@ def remove_limit(
     settings: Settings,
     how: Change,
 ) -> None:
-    """Remove the limit of cold reads of a group (5.x).
+    """Remove the limit on cold reads of a group (5.x).
 
     Asks for confirmation; without a terminal, --yes is required. Brokers that refuse or do not respond are
     reported, and the exit code is 3.
@@ -333,7 +334,7 @@ def read_ahead(
     settings: Settings,
     how: Change,
 ) -> None:
-    """Set how the system reads ahead in the commit logs of brokers (5.x).
+    """Set how the operating system reads ahead in the commit logs of brokers (5.x).
 
     Asks for confirmation; without a terminal, --yes is required. Brokers that refuse or do not respond are
     reported, and the exit code is 3.
@@ -355,13 +356,13 @@ TABLES: Mapping[str, str] = {
     "groups": "subscriptionGroups",
     "offsets": "consumerOffsets",
 }
-"""Our words, and those of `ExportRocksDBConfigToJsonRequestHeader.ConfigType`."""
+"""The names of the argument, with those of `ExportRocksDBConfigToJsonRequestHeader.ConfigType`."""
 STATUSES = ("same", "differs", "in progress", "failed")
-"""By the number of `CheckRocksdbCqWriteResult.CheckStatus`."""
+"""Indexed by the number of `CheckRocksdbCqWriteResult.CheckStatus`."""
 DAY_MS = 86_400_000
 
 TablesArgument = Annotated[
-    list[str] | None, Argument(metavar="TABLE", help="topics, groups or offsets; default: all of them.")
+    list[str] | None, Argument(metavar="TABLE", help="topics, groups or offsets; default: all.")
 ]
 TopicOption = Annotated[
     str | None, Option("--topic", "-T", metavar="TOPIC", help="Compare only this topic; default: all.")
@@ -382,9 +383,9 @@ def export(
 ) -> None:
     """Make brokers of 5.x write their tables from RocksDB as JSON files on their own disks.
 
-    A broker without tables in RocksDB says that it is done, and writes nothing. `rmq inspect rocksdb` reads
-    such a folder here. Asks for confirmation; without a terminal, --yes is required. Brokers that refuse or
-    do not respond are reported, and the exit code is 3.
+    A broker without tables in RocksDB reports success but writes nothing. `rmq inspect rocksdb` reads the
+    tables of a local folder. Asks for confirmation; without a terminal, --yes is required. Brokers that
+    refuse or do not respond are reported, and the exit code is 3.
     """
     for name in tables or ():
         if name not in TABLES:
@@ -408,8 +409,8 @@ def export(
 def compare(settings: Settings, seats: Seats, topic: TopicOption = None, days: DaysOption = 30) -> None:
     """Make brokers of 5.x compare their consume queues in files with those in RocksDB.
 
-    Brokers answer at once and write what they find to their logs. Piped output: broker (NAME:ID for a slave),
-    status (same, differs, in progress, failed), what the broker says of it. Brokers that do not respond are
+    Brokers respond at once and write their findings to their logs. Piped output: broker (NAME:ID for a
+    slave), status (same, differs, in progress, failed), text of the broker. Brokers that do not respond are
     reported, and the exit code is 3.
     """
     from rmqcli.render import show_rows
@@ -443,8 +444,8 @@ def _status(number: object) -> str:
 def pop(settings: Settings, how: Change) -> None:
     """Make brokers of 5.x move their records of POP consumption from RocksDB to files.
 
-    Brokers do it before a return to a version without RocksDB. Asks for confirmation; without a terminal,
-    --yes is required. Brokers that refuse or do not respond are reported, and the exit code is 3.
+    Use it before a downgrade to a version without RocksDB. Asks for confirmation; without a terminal, --yes
+    is required. Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
     change_brokers(
         settings,
@@ -488,7 +489,7 @@ def remove(
     broker_id: IdArgument = 0,
     yes: YesOption = False,
 ) -> None:
-    """Stop a broker of a container of 5.x. Its files stay.
+    """Stop a broker in a container of 5.x. Its files are kept.
 
     Asks for confirmation; without a terminal, --yes is required.
     """

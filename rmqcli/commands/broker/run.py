@@ -51,8 +51,8 @@ def run(
     """Run a broker until Ctrl-C or SIGTERM (exit code 0).
 
     Reads the property names of Java's broker.conf; unknown properties are reported and ignored. The name
-    server is -n, or namesrvAddr of the file, or RMQ_NAMESRV or NAMESRV_ADDR; without any of these the broker
-    does not register.
+    server comes from -n, namesrvAddr in the file, RMQ_NAMESRV or NAMESRV_ADDR; without any of these, the
+    broker does not register.
     """
     from broker.config import BrokerConfig
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped

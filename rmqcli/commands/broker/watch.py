@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     rows=Rows.LIST,
 )
 def status(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
-    """Show the figures of brokers and their slaves: traffic, store, waiting requests, delays.
+    """Show statistics of brokers and their slaves: traffic, store, waiting requests, delays.
 
-    On a terminal, the values have units; piped output and JSON have them as the broker sends them. Piped
-    output: broker (NAME:ID for a slave), group of the figure, its name, value. Brokers that do not respond
-    are reported, and the exit code is 3. With --watch, a broker that is lost does not end the command.
+    On a terminal, values have units; piped output and JSON show them as the broker sends them. Piped output:
+    broker (NAME:ID for a slave), group of the statistic, name, value. Brokers that do not respond are
+    reported, and the exit code is 3. With --watch, the loss of a broker does not end the command.
     """
     watched(settings, watch, lambda: _show(settings, seats))
 
@@ -66,7 +66,10 @@ def _show(settings: Settings, seats: Seats) -> None:
 
 
 LeastOption = Annotated[
-    int, Option("--least", metavar="N", min=0, help="Show only queues in which a group is N messages behind.")
+    int,
+    Option(
+        "--least", metavar="N", min=0, help="Show only queues in which a group lags by at least N messages."
+    ),
 ]
 
 
@@ -90,12 +93,12 @@ _COLUMNS = (
 )
 @watchable
 def lag(settings: Settings, seats: Seats, least: LeastOption = 0) -> None:
-    """Show the lag of all groups on brokers, by queue, as the brokers know it.
+    """Show the lag of all groups on brokers, by queue, as the brokers report it.
 
     `rmq group describe` shows one group on all brokers. Piped output: broker (NAME:ID for a slave), group,
     topic, queue, committed offset, maximum offset, lag, store time of the last consumed message (epoch ms).
-    The lag is empty for an offset beyond the end, which belongs to a former topic of this name. Brokers that
-    do not respond are reported, and the exit code is 3.
+    The lag is empty for an offset beyond the end, which belongs to a deleted topic of the same name. Brokers
+    that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.render import show_rows
 
@@ -150,10 +153,10 @@ def ping(
 ) -> None:
     """Measure the round trips of sends to every master, in milliseconds.
 
-    The messages go to the topic that every broker has of its own, named after it, unless --topic names one.
-    One more message is sent first, which is not measured. A broker that does not answer is not asked again.
-    Piped output: broker, sent, failed, minimum, median, 90th and 99th percentile, maximum. Brokers that
-    refuse or do not respond are reported, and the exit code is 3.
+    The messages go to the topic named after each broker, unless --topic names another one. A first message is
+    sent but not measured. A broker that does not respond gets no further messages. Piped output: broker,
+    sent, failed, minimum, median, 90th and 99th percentile, maximum. Brokers that refuse or do not respond
+    are reported, and the exit code is 3.
     """
     from rmqcli.render import show_rows
     from rmqcli.render.table import BROKER

@@ -83,7 +83,7 @@ def _load(runtime: Mapping[str, str]) -> list[Any]:
 
 
 def _first_number(text: str | None, digits: int = 1) -> float | None:
-    """Return the first of three rates in one text (of 10 s, 1 min and 10 min; fewer after a start)."""
+    """Return the first of the rates in a text: over 10 s, 1 min and 10 min, but fewer soon after a start."""
     try:
         return round(float((text or "").split()[0]), digits)
     except (IndexError, ValueError):

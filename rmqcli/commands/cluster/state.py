@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 OnlyOption = Annotated[
     str | None,
-    Option("--only", metavar="AREAS", help="Only these, with commas: topics, groups, kv, config, offsets."),
+    Option(
+        "--only", metavar="AREAS", help="Only these, comma-separated: topics, groups, kv, config, offsets."
+    ),
 ]
 AllOption = Annotated[
     bool,
@@ -45,7 +47,7 @@ MapOption = Annotated[
     Option(
         "--map-broker",
         metavar="OLD=NEW",
-        help="Take broker OLD of FILE for NEW of the cluster; * for every other one, or for all; repeatable.",
+        help="Map broker OLD of FILE to NEW of the cluster; * means every other one, or all; repeatable.",
     ),
 ]
 FileArgument = Annotated[
@@ -59,7 +61,7 @@ CHANGES = Column("CHANGES", "changes")
 
 
 def read_file(path: Path) -> Metadata:
-    """Return what a file says; CommandError (4) if there is none."""
+    """Return the metadata in a file. Raise CommandError (4) if the file does not exist."""
     from rmqcli.plans.metadata.document import read_metadata
 
     if not path.is_file():
@@ -68,7 +70,7 @@ def read_file(path: Path) -> Metadata:
 
 
 def scope_like(metadata: Metadata, masters: Masters, *, everything: bool = False) -> Scope:
-    """Return the scope of a cluster that has what a document has."""
+    """Return the scope of a cluster that corresponds to a document."""
     from rmqcli.plans.metadata.reading import Scope
 
     spaces = tuple(metadata.areas.get("kv", ()))
@@ -76,7 +78,7 @@ def scope_like(metadata: Metadata, masters: Masters, *, everything: bool = False
 
 
 def state_of(settings: Settings, scope: Scope) -> State:
-    """Read the cluster."""
+    """Return the state of the cluster within a scope."""
     from rmqcli.plans.metadata.reading import read_state
 
     return with_admin(settings, lambda admin: read_state(admin, scope))
@@ -84,7 +86,7 @@ def state_of(settings: Settings, scope: Scope) -> State:
 
 NamespaceOption = Annotated[
     list[str] | None,
-    Option("--namespace", metavar="NAME", help="Also these entries of name servers; repeatable."),
+    Option("--namespace", metavar="NAME", help="Include the entries of this namespace; repeatable."),
 ]
 
 
@@ -100,10 +102,10 @@ def dump(
 ) -> None:
     """Print topics, groups, name server entries, broker configuration and offsets as one JSON document.
 
-    Names are sorted, so that equal clusters give equal bytes: keep it under version control. Masters are
-    asked. Of the name servers' entries the layouts of ordered topics are included, and those of --namespace,
-    as a name server does not list its namespaces. Brokers that do not respond are in the member missing, and
-    the exit code is 3, as for entries that the name servers do not all have alike.
+    Names are sorted, so equal clusters give equal bytes, which suits version control. Only masters are
+    queried. Of the entries of name servers, those of ordered topics and of --namespace are included, because
+    a name server does not list its namespaces. Brokers that do not respond are in the member missing, and the
+    exit code is 3, as it is if entries differ between name servers.
     """
     from rmqcli.client.admin.topics import ORDER_NAMESPACE
     from rmqcli.plans.metadata.document import AREAS, areas_of, document_of, encoded
@@ -142,10 +144,10 @@ def diff(
     map_broker: MapOption = None,
     everything: AllOption = False,
 ) -> None:
-    """Show in what a dump differs from the cluster, or from another dump.
+    """Show the differences between a dump and the cluster, or another dump.
 
-    Exit code 0 if they are the same, 1 if they differ. Areas that one of both lacks are not compared, and
-    offsets only with --only. Brokers of other names are mapped, as by `rmq cluster apply`.
+    Exit code 0 if they are the same, 1 if they differ. Areas that either side lacks are not compared; offsets
+    are compared only with --only. --map-broker works as in `rmq cluster apply`.
 
     Piped output: area, broker or namespace, name, then removed (only in FILE),
     added (not in FILE) or changed, changes. Brokers that do not respond are reported, and the exit code is 3.
@@ -218,17 +220,17 @@ def apply(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Make a cluster what a dump says.
+    """Make a cluster match a dump.
 
     Topics, groups and entries of name servers are applied; broker configuration and offsets only with --only.
-    Shows what is to create and to change, and what only the cluster has (extra), and asks for confirmation;
-    without a terminal, --yes is required. Nothing is deleted without --prune. What the file does not name
-    stays as it is, and so do system topics and what belongs to one broker, such as its addresses. Brokers of
-    other names are mapped: a=b, '*=b' for every other broker of the file, 'a=*' for every broker of the
-    cluster.
+    Shows what will be created and changed, and what exists only in the cluster (extra), and asks for
+    confirmation; without a terminal, --yes is required. Nothing is deleted without --prune. Settings that the
+    file does not name are kept, and so are system topics and settings specific to one broker, such as its
+    addresses. --map-broker maps brokers of different names: a=b, '*=b' for every other broker of the file,
+    'a=*' for every broker of the cluster.
 
     Piped output: area, broker or namespace, name, create, change, extra or delete, changes. Exit code 3 if
-    some brokers did not apply it.
+    some brokers did not apply the changes.
     """
     from rmqcli.plans.metadata.document import areas_of, chosen, names_of, renamed, spread, without_own
     from rmqcli.plans.metadata.planning import check_applicable, check_selected, planned
@@ -282,7 +284,7 @@ def _summary(steps: Sequence[Step]) -> str:
 def _apply(
     settings: Settings, steps: Sequence[Step], state: State, *, yes: bool
 ) -> tuple[int, dict[str, Exception | str]]:
-    """Ask, and carry out the steps; return how many were, and why others were not."""
+    """Ask for confirmation and carry out the steps. Return how many succeeded, and the errors of the others."""
     from rmqcli.plans.metadata.applying import carry_out, seen_losses
     from rmqcli.plans.metadata.planning import lost_with
 

@@ -1,4 +1,6 @@
-"""The clocks of brokers, where a command takes a time relative to now: messages have the times of their brokers."""
+"""Runs work with an `Admin`, and compares clocks for times relative to now: messages have the times of their
+brokers.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,15 @@ if TYPE_CHECKING:
 
 
 _RELATIVE = re.compile(r"(?<=@)-[0-9.a-z]+")
-"""`-10m` in `@-10m` and `@-1h:@-10m`."""
+"""Matches `-10m` in `@-10m`, and `-1h` and `-10m` in `@-1h:@-10m`."""
 
 
 def warn_of_clocks(settings: Settings, text: str | None) -> None:
-    """Warn of brokers whose clock differs from ours by more than a range or target spans, up to its end or now.
+    """Warn of brokers whose clock differs from ours by more than the length of a range, or of a target up to
+    now.
 
-    Without a relative time nothing is asked. A broker that does not tell is left to the command itself.
+    Without a relative time, no broker is queried. A broker that does not respond is left to the command
+    itself.
     """
     spans = _RELATIVE.findall(text) if text and "@" in text else []
     if not spans:
@@ -62,7 +66,7 @@ async def _skews(settings: Settings) -> dict[str, int]:
 
 T = TypeVar("T")
 PATIENCE_S = 2.5
-"""The time for which a command may wait for a server without a word."""
+"""Seconds that a command waits for a server before it says so."""
 
 
 def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[T]]) -> T:
@@ -80,7 +84,7 @@ def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[T]]) -> T:
 
 
 async def _tell_who_is_silent(admin: Admin) -> None:
-    """Name every server once that said nothing between two looks at it."""
+    """Warn once of each server that sent nothing between two checks."""
     import trio
 
     from rmqcli.render.output import warn

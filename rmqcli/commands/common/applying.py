@@ -34,7 +34,7 @@ FileOption = Annotated[
 def apply_file(
     settings: Settings, kind: Kind, path: Path, masters: Masters, *, dry_run: bool, yes: bool
 ) -> None:
-    """Show what differs from the file, ask, change it; end as `end_partly` does."""
+    """Show the differences from the file, ask for confirmation and apply them. End as `end_partly` does."""
     from rmqcli.plans.settings import planned, read_entries
 
     entries = read_entries(path, kind)
@@ -70,7 +70,7 @@ def apply_file(
 
 
 async def _tables(admin: Admin, kind: Kind, masters: Masters, failures: Failures) -> Tables:
-    """Return the settings of the chosen masters; those that do not respond are in `failures`."""
+    """Return the settings of the chosen masters; add the errors of those that do not respond to `failures`."""
     chosen = await admin.brokers.masters(**masters.named)
     area: Any = admin.topics if kind.word == "topic" else admin.groups
     found = await area.all_settings(failures=failures)
@@ -82,7 +82,9 @@ async def _tables(admin: Admin, kind: Kind, masters: Masters, failures: Failures
 def _apply(
     settings: Settings, kind: Kind, steps: Sequence[Step], tables: Tables, failures: Failures, *, yes: bool
 ) -> int:
-    """Ask, and carry out the steps; return how many were. Others are in `failures`, by name and broker."""
+    """Ask for confirmation and carry out the steps. Return how many succeeded; add the errors of the others
+    to `failures`, by name and broker.
+    """
     from rmqcli.plans.settings import hidden
 
     lost = with_admin(settings, lambda admin: hidden(admin, steps, tables)) if kind.word == "topic" else []
@@ -109,7 +111,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Change(OptionGroup):
-    """The options of a change of brokers and their slaves."""
+    """Options of commands that change brokers and their slaves."""
 
     broker: BrokersOption = None
     cluster: SeatsOption = None
@@ -118,7 +120,9 @@ class Change(OptionGroup):
 
 
 def with_feature(settings: Settings, feature: str, work: Callable[[Admin], Awaitable[T]]) -> T:
-    """Return what `work` returns. A server that does not serve its requests has no `feature`: CommandError."""
+    """Return the result of `work`. Raise CommandError, which names `feature`, if a server does not support a
+    request.
+    """
 
     async def main(admin: Admin) -> T:
         from rmqcli.client import NotSupported
@@ -141,7 +145,9 @@ def read_brokers(
     feature: str,
     read: Callable[[Admin, Mapping[str, str], Failures], Awaitable[T]],
 ) -> tuple[T, Failures]:
-    """Return what `read` returns for the chosen brokers and their slaves, and the errors of the others."""
+    """Return the result of `read` for the chosen brokers and their slaves, and the errors of those that
+    failed.
+    """
     failures: Failures = {}
 
     async def main(admin: Admin) -> T:
@@ -161,9 +167,10 @@ def change_brokers(
     explain: Callable[[ClientError], ClientError] | None = None,
     slaves: bool = True,
 ) -> None:
-    """Show the brokers, or ask, change them and report; `words` are the question and what is done after it.
+    """Ask for confirmation, change the brokers and report; in a dry run, only show the brokers. `words` are
+    the question and the text of the report.
 
-    `explain` may replace an error by one that says more. Without `slaves`, only masters are changed.
+    `explain` may replace an error by a more specific one. Without `slaves`, only masters are changed.
     """
 
     async def find(admin: Admin) -> dict[str, str]:

@@ -72,8 +72,8 @@ class Configuration(OptionGroup):
     def accepting(
         self, settings: Settings, config: BrokerConfig | NamesrvConfig, *, is_alone: bool = False
     ) -> TlsAcceptor:
-        """Return what accepts TLS connections, and secures those to name servers, by the properties of TLS and the
-        global options. `is_alone`: the only name server is in this process.
+        """Return the acceptor of TLS connections, configured by the TLS properties and the global options. It
+        also secures connections to name servers. `is_alone`: the only name server is in this process.
         """
         from broker.net.tls.acceptor import TlsAcceptor
 
@@ -96,7 +96,7 @@ class Configuration(OptionGroup):
 
 
 def properties_of(path: Path) -> dict[str, str]:
-    """Return the properties in a file; CommandError if it cannot be read."""
+    """Return the properties in a file. Raise CommandError if it cannot be read."""
     from broker.config import read_properties
     from broker.errors import ConfigError
 
@@ -115,7 +115,7 @@ def _property(text: str) -> tuple[str, str]:
 
 PatternsArgument = Annotated[
     list[str] | None,
-    Argument(metavar="PROPERTY", help="Names of properties; `*` and `?` stand for any characters."),
+    Argument(metavar="PROPERTY", help="Names of properties; `*` and `?` are wildcards."),
 ]
 ValuesArgument = Annotated[
     list[str], Argument(metavar="NAME=VALUE", help="Properties to change, with Java's names.")
@@ -137,9 +137,10 @@ def values_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 class Servers(NamedTuple):
-    """The servers whose properties change: the column of their names, and how to read and to write.
+    """The servers whose properties change: the column of their names, and functions to read and to write
+    properties.
 
-    `name` is the column of the properties. `fixed` is True if only names that a server lists are known.
+    `name` is the column of the properties. `fixed` is True if a server accepts only the names that it lists.
     """
 
     column: Column
@@ -152,7 +153,9 @@ class Servers(NamedTuple):
 def change_properties(
     settings: Settings, servers: Servers, values: Mapping[str, str], *, dry_run: bool, yes: bool
 ) -> None:
-    """Show what changes where, ask, change it, and read it again; end as `end_partly` does."""
+    """Show the changes, ask for confirmation, apply them and read the properties again. End as `end_partly`
+    does.
+    """
     from rmqcli.plans.properties import planned
 
     columns = [servers.column, servers.name, Column("OLD", "old"), Column("NEW", "new")]
@@ -179,7 +182,7 @@ def change_properties(
 async def _apply(
     admin: Admin, servers: Servers, values: Mapping[str, str], changes: Sequence[Change]
 ) -> tuple[list[str], dict[str, Exception | str]]:
-    """Return the servers that have the values now, and why others do not."""
+    """Apply the changes. Return the servers that have the new values, and the errors of the others."""
     from rmqcli.client import ClientError
     from rmqcli.plans.properties import not_taken
 
@@ -216,7 +219,7 @@ def _report(
 
 
 def found_properties(tables: Tables, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the properties that match; CommandError (4) if no server has one."""
+    """Return the properties that match. Raise CommandError (4) if no server has one."""
     from rmqcli.plans.properties import selected
 
     found = selected(tables, patterns)
@@ -226,7 +229,7 @@ def found_properties(tables: Tables, patterns: Sequence[str]) -> dict[str, dict[
 
 
 def show_properties(settings: Settings, server: Column, tables: Tables, patterns: Sequence[str]) -> None:
-    """Print the properties that match, a row for each server and property; raises as `found_properties`."""
+    """Print the properties that match, one row per server and property. Raise as `found_properties` does."""
     rows = [
         [label, name, value]
         for label, table in found_properties(tables, patterns).items()

@@ -1,7 +1,7 @@
-"""Parquet files that are cut from a growing store folder: `rmq export --resume`, in a process of its own.
+"""Cuts Parquet files from a growing store folder, with `rmq export --resume` in a separate process.
 
-Files and the offset where the next cut begins are one commit of the export, so a message is in the files
-once, whatever is killed when.
+The files and the offset where the next cut begins are one commit of the export, so each message is in the
+files exactly once, whichever process is killed, at whatever time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     pass
 
 BUSY_SECONDS = 0.5
-"""Time between two looks at a folder that another export writes to, perhaps one whose parent was killed."""
+"""Seconds between two attempts while another export writes to the folder, perhaps one whose parent was
+killed.
+"""
 
 
 class Cut(NamedTuple):
@@ -29,8 +31,8 @@ class Cut(NamedTuple):
 
 
 class Cutter(NamedTuple):
-    """Cuts files from the store folder `store` of the broker `broker_name` into `out`; None: it cuts
-    nothing.
+    """Cuts files from the store folder `store` of the broker `broker_name` into `out`; if `out` is None, it
+    cuts nothing.
     """
 
     store: Path
@@ -38,7 +40,7 @@ class Cutter(NamedTuple):
     broker_name: str
 
     def check(self) -> None:
-        """Raise the error of a missing extra, or of a folder that no export can use or continue."""
+        """Raise an error if the extra is missing, or if no export can use or continue the folder."""
         if self.out is None:
             return
         from rmqcli.export import refuse_existing
@@ -50,7 +52,9 @@ class Cutter(NamedTuple):
         refuse_existing(self.out, resume=True)
 
     async def cut(self) -> Cut:
-        """Write what was stored since the last cut. CommandError with the exit code of the export."""
+        """Write what was stored since the last cut. Raise CommandError, with the exit code of the export, if
+        it fails.
+        """
         if self.out is None:
             return Cut(0, 0)
         import trio

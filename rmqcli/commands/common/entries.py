@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def show_entries(settings: Settings, namespace: str, name: str | None, column: Column, *, empty: str) -> None:
-    """Show the entries of a namespace, or one of them, on every name server; CommandError (4) without any."""
+    """Show the entries of a namespace, or one of them, on every name server. Raise CommandError (4) if there
+    are none.
+    """
     from rmqcli.plans.properties import compared
     from rmqcli.render.table import show_matrix
 
@@ -48,7 +50,7 @@ def set_entry(
 def delete_entry(
     settings: Settings, namespace: str, name: str, *, absent: str, dry_run: bool, yes: bool
 ) -> None:
-    """Delete an entry on every name server that has it; CommandError (4, `absent`) if none has."""
+    """Delete an entry on every name server that has it. Raise CommandError (4, `absent`) if none has."""
     failures: Failures = {}
     tables = _tables(settings, namespace, failures)
     found = {server: table[name] for server, table in tables.items() if name in table}

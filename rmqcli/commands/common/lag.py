@@ -36,7 +36,7 @@ def lag_row(queue: QueueLag) -> list[Any]:
 
 
 def warn_of_lost_topics(settings: Settings, group: str, queues: Sequence[QueueLag]) -> None:
-    """Warn of topics that were created again: the group skips what is stored below its old offsets."""
+    """Warn of topics that were created again: the group skips messages below its old offsets."""
     from rmqcli.client.admin.values import BEYOND_END
 
     for topic in sorted({queue.queue.topic for queue in queues if queue.lag_unknown == BEYOND_END}):

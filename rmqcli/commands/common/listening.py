@@ -1,8 +1,8 @@
-"""The address and port that a server listens on, and those that it tells its clients.
+"""The address and port that a server listens on, and those that it advertises to clients.
 
 All servers have the same options and defaults. Requests are not authenticated, so a server listens on
-127.0.0.1 unless it was told to serve others: by --host, by bindAddress, or by a brokerIP1 that is no address
-of this machine only.
+127.0.0.1 unless it is configured to serve other machines: by --host, by bindAddress, or by a brokerIP1 that
+other machines can reach.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Listening(OptionGroup):
     ) -> Config:
         """Return the configuration of a server with the address and port of these options.
 
-        Raises a usage error as `Configuration.of`.
+        Raise a usage error as `Configuration.of` does.
         """
         options = {"bindAddress": self.host, "listenPort": None if self.port is None else str(self.port)}
         given = {name: value for name, value in options.items() if value is not None}
@@ -97,7 +97,7 @@ def is_open(host: str) -> bool:
 
 
 def local_address(bound: str) -> str:
-    """Return an address that reaches a server of this machine that is bound to `bound`."""
+    """Return an address through which this machine reaches its server that is bound to `bound`."""
     from broker.net.network import WILDCARDS
 
     if bound not in WILDCARDS:
@@ -106,7 +106,9 @@ def local_address(bound: str) -> str:
 
 
 def told_address(bound: str, port: int, broker: str) -> str:
-    """Return "host:port" of a name server as clients see it: on the host of its broker if it listens on all."""
+    """Return "host:port" of a name server as clients see it: with the host of its broker if it listens on all
+    addresses.
+    """
     from broker.net.network import WILDCARDS
 
     host = split_address(broker)[0] if bound in WILDCARDS else bound
@@ -114,9 +116,9 @@ def told_address(bound: str, port: int, broker: str) -> str:
 
 
 def warn_of_address(advertised: str, *, bound: str | None = None, namesrv: str | None = None) -> None:
-    """Warn if a broker that others shall reach advertises an address of this machine only.
+    """Warn if a broker meant for other machines advertises an address that only this machine can reach.
 
-    Others shall reach it if it was told to listen on all addresses (`bound`), or if its name server is on
+    It is meant for other machines if it listens on all addresses (`bound`), or if its name server is on
     another machine.
     """
     from broker.net.network import WILDCARDS

@@ -30,7 +30,7 @@ FailEmptyOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Conditions(OptionGroup):
-    """The conditions for messages to be shown, besides their tag."""
+    """The conditions, besides the tag, for showing a message."""
 
     where: Annotated[
         str | None,
@@ -46,7 +46,7 @@ class Conditions(OptionGroup):
     ] = None
 
     def test(self) -> Callable[[MessageExt], bool]:
-        """Return a test for messages at hand; raise InvalidInput for a condition that is none."""
+        """Return a predicate for messages. Raise InvalidInput for an invalid condition."""
         from rmqcli.flows.reading import all_of, body_test, where_condition, where_test
 
         found = [] if self.where is None else [where_test(where_condition(self.where))]
@@ -54,7 +54,7 @@ class Conditions(OptionGroup):
 
 
 def note_to_person(settings: Settings, text: str) -> None:
-    """Say on standard error what a long command is about to do, if a person is there or wants details."""
+    """Report on standard error what a long command is about to do, on a terminal or with `--verbose`."""
     from rmqcli.render.output import warn
 
     if sys.stderr.isatty() or settings.verbose:
@@ -62,7 +62,7 @@ def note_to_person(settings: Settings, text: str) -> None:
 
 
 def fail_if_empty(printed: int, *, fail: bool, what: str) -> None:
-    """Raise CommandError (4) for --fail-empty if nothing was printed; without it, say so to a person."""
+    """Raise CommandError (4) for --fail-empty if nothing was printed; without it, note that on a terminal."""
     from rmqcli.render.output import note
 
     text = f"no message to show in {what}"
@@ -90,7 +90,7 @@ class Form(OptionGroup):
     ] = None
 
     def renderer(self, settings: Settings, *, topic: bool = False) -> Callable[[MessageExt], bytes]:
-        """Return the renderer of messages; raise GrammarError for options that are wrong or contradict."""
+        """Return the renderer of messages. Raise GrammarError for invalid or contradictory options."""
         from rmqcli.render.message_rows import message_renderer
 
         return message_renderer(settings, self.format_text, self._bodies(settings), topic=topic)

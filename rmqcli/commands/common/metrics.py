@@ -1,4 +1,4 @@
-"""`--metrics PORT` of `rmq up` and `rmq broker`: a server of its own figures."""
+"""`--metrics PORT` of `rmq up` and `rmq broker`: a server of the broker's own metrics."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MetricsOption = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="Also answer scrapes of Prometheus on this port; 0 for any free port.",
+        help="Also serve metrics to Prometheus on this port; 0 for any free port.",
     ),
 ]
 REQUIRED = ("metrics", "prometheus_client")
-"""The extra of the metrics, and its module."""
+"""The extra that metrics require, and its module."""
 TIMEOUT = 3.0  # seconds for each server that is asked
 
 
 class Own(NamedTuple):
-    """The broker of this process: "host:port", and its TLS, on the port and to name servers."""
+    """The broker of this process: its "host:port", and its TLS for that port and for name servers."""
 
     address: str
     tls: TlsAcceptor
@@ -51,8 +51,8 @@ class Own(NamedTuple):
 async def open_own_metrics(
     stack: AsyncExitStack, settings: Settings, port: int | None, config: BrokerConfig, own: Own
 ) -> dict[str, str]:
-    """Serve the metrics of one broker until the stack ends. Return its URL as {"metrics": …}; empty without a
-    port.
+    """Serve the metrics of one broker until the stack ends. Return {"metrics": URL}, or an empty dict without
+    a port.
     """
     if port is None:
         return {}

@@ -1,4 +1,4 @@
-"""Outcomes other than success: refused questions, failures, and exit code 3, which is decided only here."""
+"""Outcomes other than success: declined confirmations, failures, and exit code 3, which is decided only here."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def report_failures(*failures: Mapping[str, Exception | str]) -> None:
 def end_partly(
     *failures: Mapping[str, Exception | str], done: bool = True, code: ExitCode | None = None
 ) -> None:
-    """End with exit code 3 and each failure by its name, or return if there is none.
+    """Report each failure by its name and end with exit code 3; return if there is none.
 
     If nothing succeeded (`done` is false), the exit code is `code`, by default that of the first error.
     """
@@ -58,7 +58,9 @@ def end_partly(
 
 
 def say_done(settings: Settings, error: BaseException, lines: Sequence[str]) -> None:
-    """Say what was done until an error or Ctrl-C: in its document, or as lines. Raise the error again then."""
+    """Report what was done before an error or Ctrl-C, in the document of the error or as lines. The caller
+    then raises the error again.
+    """
     if settings.json:
         note_end(error, lines)
         return
@@ -72,7 +74,7 @@ def confirm(
     """Return if a change of the cluster is confirmed; else raise as `ask` does.
 
     The prompt names the cluster, what is `lost` and who reads it (`readers`: groups and clients). A protected
-    cluster wants the name of its profile, typed or as `--confirm NAME`; `yes` is not enough.
+    cluster requires the name of its profile, typed or as `--confirm NAME`; `yes` is not enough.
     """
     from rmqcli.cli.endpoints import protecting
 
@@ -88,7 +90,9 @@ def confirm(
 
 
 def ask(question: str, *, yes: bool) -> None:
-    """Return after yes on the terminal. A usage error without a terminal, CommandError after no."""
+    """Return after a yes on the terminal. Raise a usage error without a terminal, and CommandError after a
+    no.
+    """
     if not yes:
         _ask(question, {}, wanted=None, remedy="use --yes")
 
@@ -130,7 +134,7 @@ def show_change(
     """Report the brokers that applied a change; end as `end_partly` does if some did not.
 
     `kept` holds topics that could not be deleted, by broker; `existing` the brokers that a creation left
-    alone.
+    unchanged.
     """
     if settings.json:
         failures = {name: str(error) for name, error in change.failures.items()}
@@ -148,7 +152,9 @@ def show_change(
 
 
 async def of_existing(call: Awaitable[T]) -> T:
-    """Return what `call` returns. Its NotFound does not advise to create what is to be deleted."""
+    """Return the result of `call`. Remove the remedy of its NotFound, which advises to create what is to be
+    deleted.
+    """
     from rmqcli.client import NotFound
 
     try:
@@ -158,7 +164,7 @@ async def of_existing(call: Awaitable[T]) -> T:
 
 
 def traces_outcome(client: Producer | PushConsumer) -> ExitCode:
-    """Return 3, after a line with the reason and the remedy, if `--trace` did not write all traces."""
+    """Return 3, and warn with the reason and the remedy, if `--trace` did not write all traces."""
     from rmqcli.client import NoRoute
 
     count, trouble = client.traces_dropped, client.trace_trouble
@@ -205,20 +211,20 @@ ReplaceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Existing(OptionGroup):
-    """The options of `create` for what exists already."""
+    """Options of `create` for a topic or group that exists already."""
 
     if_missing: IfMissingOption = False
     replace: ReplaceOption = False
 
     def check(self) -> None:
-        """Raise a usage error for both options."""
+        """Raise a usage error if both options are given."""
         if self.if_missing and self.replace:
             raise usage_error("--if-missing and --replace cannot be combined")
 
     def targets(
         self, what: str, update: str, masters: Collection[str], holders: Collection[str]
     ) -> list[str]:
-        """Return the masters to create `what` on; CommandError if some have it and no option was given."""
+        """Return the masters to create `what` on. Raise CommandError if some have it and no option was given."""
         held = sorted(set(masters) & set(holders))
         if self.replace or not held:
             return sorted(masters)

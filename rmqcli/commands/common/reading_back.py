@@ -1,4 +1,4 @@
-"""The check of what a running copy writes, read back from its files as it goes: `rmq mirror --verify`."""
+"""Checks the data that a running copy writes, by reading it back from the files: `rmq mirror --verify`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from rmqcli.store.verify.read_back import ReadBack
 
 IDLE_SECONDS = 0.2
-"""Time between two looks at a log that does not grow, or at damage before it counts."""
+"""Seconds between two checks of a log that does not grow, or of damage before it is reported."""
 
 
 class ReadingBack:
-    """Checks what is written to `store` in `folder` from now on, in a worker that rests half of the time."""
+    """Checks what is written to `store` in `folder` from now on, in a worker thread that is idle half of the
+    time.
+    """
 
     def __init__(
         self, store: MessageStore, folder: Path, in_thread: InThread = trio.to_thread.run_sync
@@ -34,11 +36,11 @@ class ReadingBack:
 
     @property
     def verified(self) -> int:
-        """The commit-log offset up to which everything that was written is checked."""
+        """The commit-log offset up to which everything written has been checked."""
         return self._store.commit_log_min_offset if self._back is None else self._back.verified
 
     async def run(self) -> None:
-        """Check until cancelled; CommandError for damage, OSError."""
+        """Check until cancelled. Raise CommandError for damage, and OSError."""
         while True:
             begin, before = time.monotonic(), self.verified
             finding = await self._check()
@@ -68,7 +70,9 @@ class ReadingBack:
         )
 
     async def _check(self) -> Finding | None:
-        """Check a piece. What was checked while the log was cut, is looked at again from its end on."""
+        """Check the next part, and return damage. A result found while the log was truncated is discarded,
+        and checking continues from the new end.
+        """
         if self._cuts != self._store.cuts:
             self._cuts, self._back = self._store.cuts, self._from(self._store.commit_log_max_offset)
         if self._back is None:

@@ -9,9 +9,11 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 
 
 def read_secret(path: Path | None, what: str, option: str) -> str:
-    """Return the first line of the file, of standard input for `-`, or of what is typed on the terminal.
+    """Return the first line of the file, of standard input (`-`), or of the input at a prompt on the
+    terminal.
 
-    A usage error without any of them, or for an empty line; CommandError if the file cannot be read.
+    Raise a usage error if there is none of them or the line is empty, and CommandError if the file cannot be
+    read.
     """
     text = _typed(what, option) if path is None else _first_line(path, what)
     if not text:

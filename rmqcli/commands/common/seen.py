@@ -1,4 +1,4 @@
-"""Compares what is registered with what earlier runs saw."""
+"""Compares the registered brokers with those that earlier runs saw."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def looked(
     names: Collection[str] = (),
     expected: int = 0,
 ) -> Look:
-    """Compare what is registered with earlier runs, and remember it for later ones.
+    """Compare the registered brokers with those of earlier runs, and store them for later runs.
 
-    `names` are the brokers that count, by default all; `expected` is the number of those that must be there:
-    if they are, nothing is missing.
+    `names` are the brokers that count, by default all; `expected` is the number of brokers that must be
+    registered: if that many are, none is missing.
     """
     from rmqcli.doctor.survey import SeenFile
 

@@ -1,5 +1,5 @@
-"""Shared by `rmq up`, `rmq broker` and `rmq namesrv`: configuration, the line that announces readiness, a
-clean stop.
+"""Code shared by `rmq up`, `rmq broker` and `rmq namesrv`: logs, the line that announces readiness, a clean
+stop.
 
 SIGINT and SIGTERM stop the server cleanly with exit code 0; a second signal stops it at once. Every mapped
 file and every connection needs a file descriptor, so a server raises its limit to the maximum. Its threads
@@ -32,11 +32,13 @@ from rmqcli.render.text import tsv_line
 T = TypeVar("T")
 
 COLLECT_AFTER = 500, 3, 3_000
-"""Thresholds of the three generations: to scan a thousand objects takes 0.3 ms, and others wait meanwhile."""
+"""Thresholds of the garbage collector's generations: scanning a thousand objects takes 0.3 ms, during which
+all tasks wait.
+"""
 TASKS = 16
-"""A connection is one or two tasks, with some fifty objects."""
+"""The tasks after which the collector runs. A connection is one or two tasks, with some fifty objects."""
 SWITCH_SECONDS = 0.001
-"""The time for which a worker thread keeps the event loop waiting at most; Python's default is 5 ms."""
+"""The longest time for which a worker thread makes the event loop wait; Python's default is 5 ms."""
 M_ARENA_MAX = -8
 # Errors of binding to another machine's address, and of looking up an unknown name.
 _NOT_LOCAL = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
@@ -100,10 +102,10 @@ class Stop:
 
 
 class CollectAfterTasks(trio.abc.Instrument):
-    """Has the collector scan what the latest tasks have made.
+    """Makes the garbage collector scan the objects of the latest tasks.
 
-    It counts objects made less objects freed: where as many connections end as begin, it would scan all that
-    there are at once.
+    The collector counts objects created minus objects freed. Where as many connections end as begin, its
+    count hardly rises, and it would finally scan all objects at once.
     """
 
     def __init__(self) -> None:
@@ -126,10 +128,11 @@ def raise_descriptor_limit() -> None:
 
 
 def share_one_heap() -> None:
-    """Have all threads allocate from one heap of glibc's malloc.
+    """Make all threads allocate from one heap (arena) of glibc's malloc.
 
-    A worker thread would get one of its own, and keep there what it freed, a megabyte for each. Threads that
-    run Python take turns anyway. Other C libraries have no such choice (mallopt(3)).
+    Otherwise, each worker thread would get a separate arena and keep a megabyte of freed memory there.
+    Threads that run Python take turns anyway, so they do not compete for the arena. Other C libraries lack
+    this option (mallopt(3)).
     """
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)

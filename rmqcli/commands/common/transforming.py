@@ -1,4 +1,4 @@
-"""Options for the steps between reading rows and writing them."""
+"""Options of the transform between reading rows and writing them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Transforming(OptionGroup):
         Option(
             "--on-error",
             metavar="HOW",
-            help="A body that does not decode: fail (default) ends the export, null is a null, column a null "
-            "with the reason in the column value_error.",
+            help="A body that cannot be decoded: fail (default) ends the export, null writes a null, column a "
+            "null, and the reason in the column value_error.",
         ),
     ] = None
 

@@ -1,4 +1,4 @@
-"""The verification of a store folder, for commands that do it."""
+"""Verification of a store folder, shared by several commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--watch[=SECONDS]`: results that are shown again and again."""
+"""`--watch[=SECONDS]`: results that are shown repeatedly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WatchOption = Annotated[
 
 
 def watchable(function: Callable[..., None]) -> Callable[..., None]:
-    """Add `--watch` to a command that shows something which changes; it stands below `@command`."""
+    """Add `--watch` to a command; this decorator is placed below `@command`."""
     signature = inspect.signature(function, eval_str=True)
 
     @functools.wraps(function)
@@ -45,9 +45,9 @@ CLEAR = b"\x1b[H\x1b[2J"
 
 
 def watched(settings: Settings, seconds: float | None, show: Callable[[], None]) -> None:
-    """Call `show` once, or every `seconds`; a terminal is cleared before.
+    """Call `show` once, or every `seconds`, clearing a terminal before each call.
 
-    A lost broker is reported and does not end it, and after the first time neither does an error.
+    A lost broker is reported and does not end the loop; after the first call, neither does an error.
     """
     if seconds is None:
         show()

@@ -39,7 +39,7 @@ GrantOption = Annotated[
 ]
 ProgressOption = Annotated[
     Path | None,
-    Option("--progress", metavar="FILE", help="File of what was done; default: one for each group."),
+    Option("--progress", metavar="FILE", help="File that records what was done; default: one per group."),
 ]
 AllOption = Annotated[bool, Option("--all", "-a", help="Select all letters of the group.")]
 AgainOption = Annotated[bool, Option("--again", help="Include letters that were sent or dropped before.")]
@@ -48,13 +48,15 @@ DryRunOption = Annotated[bool, Option("--dry-run", help="Show the plan only.")]
 
 @dataclass(frozen=True, slots=True)
 class Access(OptionGroup):
-    """Options of reading dead letters."""
+    """Options for reading dead letters."""
 
     grant_read: GrantOption = False
     progress: ProgressOption = None
 
     def check(self, settings: Settings, group: str) -> None:
-        """Ask before the permission of a topic of a protected cluster is changed; raise as `confirm` does."""
+        """Ask for confirmation before changing the permission of a topic in a protected cluster. Raise as
+        `confirm` does.
+        """
         if self.grant_read:
             question = f"give the dead-letter topic of {group} read permission while this runs?"
             confirm(settings, question, yes=True)
@@ -68,14 +70,14 @@ class Access(OptionGroup):
 
 @dataclass(frozen=True, slots=True)
 class Choice(OptionGroup):
-    """Options that select letters; nothing given selects all."""
+    """Options that select letters; without any, all are selected."""
 
     key: KeyOption = None
     id: IdOption = None
     offset: RangeOption = "start"
 
     def selection(self, conditions: Conditions) -> Selection:
-        """Return the selection; raise GrammarError or InvalidInput."""
+        """Return the selection. Raise GrammarError or InvalidInput for an invalid condition."""
         from rmqcli.dead_letters.letter import selection
         from rmqcli.grammar.offset_range import OffsetRange, parse_range
 

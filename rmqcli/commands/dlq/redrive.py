@@ -66,11 +66,11 @@ def redrive(
 ) -> None:
     """Send dead letters back to the topics they came from, where all groups of the topic consume them.
 
-    A letter keeps its body, keys, tag, properties and message ID, starts without retries, and has the
+    A letter keeps its body, keys, tag, properties and message ID, starts with no retries counted, and has the
     property REDRIVEN_FROM. Shows how many letters go where, then asks for confirmation; without a terminal,
-    --yes is required. What was sent is noted in a file, so that no letter is sent twice; a letter whose send
-    was not answered is left out until --again. The dead letters stay in their topic. Exit code 3 if some
-    could not be sent.
+    --yes is required. Sent letters are recorded in a file, so that none is sent twice; a letter whose send
+    was not acknowledged is skipped unless --again is given. The dead letters remain in their topic. Exit code
+    3 if some could not be sent.
     """
     access.check(settings, group)
     chosen = choice.selection(conditions)
@@ -104,12 +104,12 @@ def drop(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Drop dead letters: mark those selected, or delete all with their topic.
+    """Drop dead letters: mark the selected ones, or delete all with their topic.
 
-    Brokers cannot delete single messages: a letter that is selected is noted as dropped in a file, so that
-    `rmq dlq redrive` leaves it out; it stays in its topic until its retention ends. --all deletes the
-    dead-letter topic of the group, which brokers make again for the next dead letter. Asks for confirmation;
-    without a terminal, --yes is required.
+    Brokers cannot delete single messages: a selected letter is recorded as dropped in a file, so that `rmq
+    dlq redrive` skips it; it remains in its topic until retention deletes it. --all deletes the dead-letter
+    topic of the group, which brokers create again for the next dead letter. Asks for confirmation; without a
+    terminal, --yes is required.
     """
     access.check(settings, group)
     chosen = choice.selection(conditions)
@@ -169,7 +169,9 @@ def _drop_some(
 
 
 def _is_dry(settings: Settings, group: str, count: int, *, dry_run: bool) -> bool:
-    """Show the plan of a dry run and return whether it is one. CommandError (4) if there is nothing."""
+    """Return whether this is a dry run, after showing its plan. Raise CommandError (4) if no letter is
+    selected.
+    """
     from rmqcli.render import Output
 
     if not count:

@@ -61,7 +61,7 @@ class Redrive:
         return letters(*arguments, again=self.again, to=self.to)
 
     def show(self, found: Found, *, dry_run: bool) -> None:
-        """Print how many letters go to which topic, and say on standard error what is left out.
+        """Print how many letters go to which topic, and report skipped letters on standard error.
 
         With `--json`, only a dry run prints it: a redrive prints one document at its end.
         """
@@ -91,7 +91,7 @@ class Redrive:
         }
 
     def agree(self, found: Found, readers: list[str], *, yes: bool) -> None:
-        """Ask; raise as `confirm` does. CommandError (4) if nothing can be sent."""
+        """Ask for confirmation; raise as `confirm` does. Raise CommandError (4) if nothing can be sent."""
         if not found.count:
             what = "can be sent back" if found.topics or found.excluded else "is selected"
             raise CommandError(f"no dead letter of group {self.group} {what}", ExitCode.NOT_FOUND)
@@ -100,7 +100,7 @@ class Redrive:
         confirm(self.settings, question, yes=yes, readers=readers)
 
     def apply(self, found: Found, rate: float | None) -> Tally:
-        """Send; what went is said also after Ctrl-C."""
+        """Send the letters; report those sent even after Ctrl-C."""
         tally = Tally()
 
         async def main(admin: Admin) -> None:

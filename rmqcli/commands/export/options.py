@@ -117,7 +117,8 @@ class TableOptions(OptionGroup):
     ] = None
 
     follow: Annotated[
-        bool, Option("--follow", help="With --table: go on, with a commit whenever there are new messages.")
+        bool,
+        Option("--follow", help="With --table: continue, with a commit whenever there are new messages."),
     ] = False
     every: Annotated[
         float | None,
@@ -135,7 +136,7 @@ class TableOptions(OptionGroup):
         return (self.every or EVERY) if self.follow else None
 
     def check(self, out: Path | None, *, partition_by: bool, spark: bool) -> None:
-        """Raise a usage error unless either a table or a folder is named, with options that fit."""
+        """Raise a usage error unless either a table or a folder is named, with options that apply to it."""
         if (out is None) == (self.table is None):
             raise usage_error("specify where to export to: --out DIR or --table TABLE")
         if self.table is None and (self.follow or self.every is not None):

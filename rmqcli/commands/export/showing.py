@@ -48,7 +48,7 @@ def show(settings: Settings, summary: ExportSummary) -> None:
 
 
 def remedy(summary: ExportSummary) -> str:
-    """Return how to go on after an export that lacks something."""
+    """Return how to continue after an incomplete export."""
     if summary.failed:
         return "the export is incomplete; --resume continues where each queue ended"
     if summary.lost and not summary.damaged:

@@ -1,4 +1,4 @@
-"""`rmq export --table`: one commit, or one again and again."""
+"""`rmq export --table`: one commit, or repeated ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Work(NamedTuple):
 def export_to_table(
     settings: Settings, source: Source, options: TableOptions, layout: Layout, *, resume: bool
 ) -> None:
-    """Add rows to a table in one commit. Say what was committed, also after Ctrl-C."""
+    """Add rows to a table in one commit. Report what was committed, even after Ctrl-C."""
     from rmqcli.export.tables.naming import PACKAGES, format_of, table_of
 
     assert options.table is not None
@@ -67,7 +67,9 @@ def export_to_table(
 
 
 def _silence() -> None:
-    """Keep the libraries from writing to standard error: what concerns the user is in their errors, too."""
+    """Keep the libraries from writing to standard error: their exceptions contain everything that concerns
+    the user.
+    """
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     os.environ.setdefault("RUST_LOG", "error")
 
@@ -87,7 +89,7 @@ def _follow(work: _Work, told: _Told, every: float) -> NoReturn:
 
 
 class _Told:
-    """The commits so far, and what was said of outages."""
+    """The commits so far, and the outages already reported."""
 
     def __init__(self, settings: Settings, table: str) -> None:
         self._settings = settings

@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether a text is a pattern: no name of a topic has these characters."""
+    """Return whether a text is a pattern: topic names do not contain these characters."""
     return not set(text).isdisjoint("*?[")
 
 
 def text_of(wanted: Sequence[str]) -> str | None:
-    """Return the topics as a manifest names them, so that a pattern stays one; None for all of a store."""
+    """Return the topics as a manifest names them, with patterns kept as they are; None means all topics of a
+    store.
+    """
     return ",".join(sorted(set(wanted))) or None
 
 
 async def topics_of_cluster(consumer: PullConsumer, wanted: Sequence[str]) -> list[str]:
-    """Return the names; patterns stand for the topics that have readable queues now."""
+    """Return the topic names, with patterns expanded to the topics that have readable queues now."""
     if not any(map(is_pattern, wanted)):
         return list(dict.fromkeys(wanted))
     from rmqcli.client import Admin, NoRoute
@@ -49,7 +51,9 @@ async def topics_of_cluster(consumer: PullConsumer, wanted: Sequence[str]) -> li
 
 
 def topics_of_stores(stores: Sequence[Path], wanted: Sequence[str]) -> list[str]:
-    """Return the names; patterns stand for the topics of all these folders. CommandError if one has none."""
+    """Return the topic names, with patterns expanded to the topics of all these folders. Raise CommandError
+    for a name or pattern without a topic.
+    """
     from rmqcli.export.from_store.queue_check import has_topic
     from rmqcli.store.read.tables import topics
 

@@ -1,4 +1,4 @@
-"""The group `rmq group`; options and look-ups that its commands share."""
+"""The group `rmq group`; options and lookups that its commands share."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def delete(
     """Delete a consumer group.
 
     Asks for confirmation; without a terminal, --yes is required. Deletes the settings of the group; offsets
-    are kept unless --all is given, and a new group of this name continues there. Running clients are
+    are kept unless --all is given, and a new group of the same name continues there. Running clients are
     reported: most brokers create the group again for them. Brokers that do not respond are reported with the
     topics they keep, and the exit code is 3.
     """
@@ -93,9 +93,10 @@ def apply(
     """Create and change consumer groups as a file lists them.
 
     The file is a JSON or YAML list of objects with Java's names (groupName, retryMaxTimes, consumeEnable …),
-    as mqadmin's updateSubGroupList reads it; name works, too. What an entry does not name stays as it is;
-    nothing is deleted. Shows the plan and asks for confirmation; without a terminal, --yes is required. Piped
-    output: group, broker, create, change or same, changes. Exit code 3 if some brokers did not apply it.
+    as mqadmin's updateSubGroupList reads it; name is also accepted. Settings that an entry does not name are
+    kept; nothing is deleted. Shows the plan and asks for confirmation; without a terminal, --yes is required.
+    Piped output: group, broker, create, change or same, changes. Exit code 3 if some brokers did not apply
+    it.
     """
     from rmqcli.plans.settings import GROUPS
 
@@ -111,8 +112,8 @@ RetriesOption = Annotated[
         metavar="N",
         min=0,
         max=_MAX_INT,
-        help="Retries of a message before it becomes a dead letter, for clients that send no number of their "
-        "own, as Java's push consumers do.",
+        help="Retries of a message before it becomes a dead letter, for clients that do not send a number "
+        "themselves, as Java's push consumers do.",
     ),
 ]
 RetryQueuesOption = Annotated[
@@ -168,8 +169,7 @@ RetryPolicyOption = Annotated[
     Option(
         "--retry-policy",
         metavar="DELAYS",
-        help="Delays of retries that proxies of 5.x keep: 10s,30s,1m, or 5s..2h for growing ones (5s..2h*3: "
-        "threefold).",
+        help="Delays of retries in proxies of 5.x: 10s,30s,1m, or 5s..2h for growing ones (5s..2h*3: threefold).",
     ),
 ]
 
@@ -212,7 +212,7 @@ _FIELDS: Mapping[str, str] = {
 
 
 def note_of_retries(changed: GroupSettings) -> None:
-    """Say for whom a number of retries that was set has no effect."""
+    """Note for which clients a changed number of retries has no effect."""
     if changed.retries is not None:
         note(
             "--retries is for rmq consume, 5.x proxies and old clients; push consumers of Java, Python and others "

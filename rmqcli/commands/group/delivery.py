@@ -93,7 +93,7 @@ ShareOption = Annotated[
         "--share",
         metavar="N",
         min=0,
-        help="pop: so many further clients share each queue; default: all of them.",
+        help="pop: number of further clients that share each queue; default: all.",
     ),
 ]
 
@@ -112,10 +112,10 @@ def mode(
     how: Change,
     share: ShareOption = 0,
 ) -> None:
-    """Set whether clients of a group pull a topic, or brokers hand its messages out (POP, 5.x).
+    """Set whether clients of a group pull from a topic, or brokers hand out its messages (POP, 5.x).
 
-    It applies to clients that leave the allocation of queues to brokers. Asks for confirmation; without a
-    terminal, --yes is required. Brokers without the topic or the group, those that refuse or do not respond
+    The mode applies to clients that leave the allocation of queues to brokers. Asks for confirmation; without
+    a terminal, --yes is required. Brokers without the topic or the group, those that refuse or do not respond
     are reported, and the exit code is 3.
     """
     if mode.lower() not in MODES:

@@ -79,10 +79,10 @@ def list_groups(settings: Settings) -> None:
 def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None) -> None:
     """Show the clients of a group and its lag on each queue.
 
-    Lag is the number of stored messages that are not consumed, never below 0. Piped output: topic, broker,
-    queue, consumer offset, maximum offset, lag, time of the last consumed message (epoch ms), client, why the
-    lag is unknown. Offsets beyond the end of a topic are reported: it was created again. Brokers that do not
-    respond are reported, and the exit code is 3.
+    Lag is the number of stored messages that are not consumed yet; it is never negative. Piped output: topic,
+    broker, queue, consumer offset, maximum offset, lag, time of the last consumed message (epoch ms), client,
+    why the lag is unknown. Offsets beyond the end of a topic are reported: the topic was created again.
+    Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.commands.common.lag import warn_of_lost_topics
 
@@ -251,11 +251,10 @@ def status(
 
     OFFSET is the next offset of the client; CACHED counts messages pulled but not consumed. Piped output:
     client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last
-    consumption (epoch ms on the client; if there was none, the time it got the queue). With --rates: client,
-    topic, messages pulled per second, ms per pull, messages consumed and failed per second, ms per message,
-    failures in the last hour; other rates cover the last minute. With --stack: client, a line of its stacks.
-    Brokers and clients that do not respond are
-    reported (exit code 3; 1 if no client responds).
+    consumption (epoch ms on the client; if there was none, the time when it got the queue). With --rates:
+    client, topic, messages pulled per second, ms per pull, messages consumed and failed per second, ms per
+    message, failures in the last hour; other rates cover the last minute. With --stack: client, a line of its
+    stacks. Brokers and clients that do not respond are reported (exit code 3; 1 if no client responds).
     """
     if stack and (rates or topic):
         raise usage_error("--stack cannot be combined with --rates or --topic")
@@ -428,10 +427,10 @@ GroupsArgument = Annotated[
 def check(settings: Settings, groups: GroupsArgument = None) -> None:
     """Check the running clients of groups: subscriptions, owners of queues, progress, settings.
 
-    One line for each check: ok, warn, FAIL or skip. A check fails if clients are unlike, if a queue has
-    no owner or stands still while messages wait, or if what is sent cannot be read, and the exit code is
-    1. Piped output: status, check, target, text, remedy. Brokers that do not respond are reported, and
-    the exit code is 3.
+    Prints one line per check: ok, warn, FAIL or skip. A check fails, with exit code 1, if the clients differ,
+    if a queue has no owner or makes no progress while messages wait, or if consumers cannot read what
+    producers send. Piped output: status, check, target, text, remedy. Brokers that do not respond are
+    reported, and the exit code is 3.
     """
     from rmqcli.commands.common.outcome import show_findings
     from rmqcli.doctor.finding import Status, worst

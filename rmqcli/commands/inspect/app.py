@@ -59,7 +59,7 @@ DelayLevelsOption = Annotated[
 
 
 def range_option(what: str) -> Any:
-    """Return the option `-o RANGE`; `what` says what its numbers and times are."""
+    """Return the option `-o RANGE`; `what` explains its numbers and times."""
     return Option("--offset", "-o", metavar="RANGE", help=f"{what} See `rmq help ranges`.")
 
 

@@ -60,8 +60,8 @@ def commitlog(
 ) -> None:
     """List the records of a commit log.
 
-    PATH is a file, its folder, or a store folder. -N selects the last N of the selected records. --where
-    knows the properties of a record and the columns of an export: topic, queue_id, queue_offset,
+    PATH is a file, its folder, or a store folder. -N selects the last N of the selected records. --where can
+    use the properties of a record and the columns of an export: topic, queue_id, queue_offset,
     commit_log_offset, msg_id, offset_msg_id, tags, keys, born_timestamp, born_host, store_timestamp (ms),
     store_host, flag, sys_flag, reconsume_times, prepared_transaction_offset, store_size, body_crc, body_size.
     """

@@ -90,7 +90,7 @@ def index(
 
 
 class _FileView(NamedTuple):
-    """The form of files: a row for each that matches `where`, their sum, or the bytes of their headers."""
+    """The view of files: a row for each that matches `where`, their totals, or the bytes of their headers."""
 
     where: str | None
     stats: bool
@@ -125,7 +125,7 @@ def _show_files(
 
 
 def _store_of(path: Path) -> Path:
-    """Return the store folder of an index file, of its folder, or of itself."""
+    """Return the store folder of a path to an index file, its folder, or the store folder itself."""
     folder = path.resolve()
     folder = folder.parent if folder.is_file() else folder
     store = folder.parent if folder.name == "index" else folder

@@ -1,4 +1,4 @@
-"""Names of topics and groups that were meant perhaps, from the tables of a store folder."""
+"""Suggests similar names of topics and groups, from the tables of a store folder."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _QUEUES = ("consumequeue", "batchconsumequeue")
 
 
 def note_meant(path: Path, *, topics: Collection[str] | None = None, group: str | None = None) -> None:
-    """Say of each name that the store does not have which of its names are alike.
+    """Note similar names of the store for each name that it does not have.
 
-    Says nothing of a file, and of tables that are missing or damaged: inspections report those themselves.
+    Note nothing for a file, or if tables are missing or damaged: inspections report those themselves.
     """
     from codec.errors import CorruptionError
 
@@ -40,7 +40,9 @@ def _tables(
 
 
 def _queue_folders(path: Path) -> set[str]:
-    """Return the topics that have queues: brokers do not list all of their own in the table of topics."""
+    """Return the topics that have queues: brokers do not list all of their system topics in the table of
+    topics.
+    """
     return {one.name for folder in _QUEUES if (path / folder).is_dir() for one in (path / folder).iterdir()}
 
 

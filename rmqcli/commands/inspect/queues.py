@@ -74,7 +74,7 @@ def consumequeue(
     """List the entries of consume queues.
 
     PATH is a file, the folder of a queue or of a topic, or a store folder for all queues. -N selects the last
-    N entries of each queue. --where knows topic, queue_id, queue_offset, commit_log_offset, size and
+    N entries of each queue. --where can use topic, queue_id, queue_offset, commit_log_offset, size and
     tags_code; --tag compares hashes. -f prints the messages of the entries in queue order; -f, --key and
     times read the commit log.
     """

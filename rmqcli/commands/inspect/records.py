@@ -1,4 +1,4 @@
-"""Shows records of a store in the ways that all inspections share: as messages, field by field, counted."""
+"""Shows records of a store in the views that all inspections share: as messages, field by field, or counted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_REPORTED = 100  # damages reported by one command
 
 @dataclass(frozen=True, slots=True)
 class View(OptionGroup):
-    """The form of messages: by default the rows of the inspection, or with `--json` the messages."""
+    """The view of messages: by default the rows of the inspection, or with `--json` the messages."""
 
     format_text: FormatOption = None
     raw: RawOption = False
@@ -56,7 +56,7 @@ class View(OptionGroup):
 
 @dataclass(frozen=True, slots=True)
 class Selection(OptionGroup):
-    """The conditions for messages to be shown."""
+    """The conditions for showing a message."""
 
     topics: TopicsOption = None
     queue: QueueOption = None

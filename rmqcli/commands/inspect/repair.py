@@ -44,7 +44,7 @@ def rebuild(
     delay_levels: DelayLevelsOption = None,
     config: Annotated[
         Path | None,
-        Option("--config", metavar="FILE", help="The broker.conf that sizes of files are taken from."),
+        Option("--config", metavar="FILE", help="The broker.conf that sets the sizes of files."),
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -55,8 +55,8 @@ def rebuild(
     """Rebuild consume queues and index from the commit log.
 
     The commit log must be sound (salvage it first otherwise). --in-place shows the changes and asks for
-    confirmation; no broker may be running on the folder. Files get the size of those that are left; where
-    none is, --config or --set tells it.
+    confirmation; no broker may be running on the folder. New files get the size of existing ones; where there
+    are none, --config or --set specifies it.
     """
     from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.tables import store_folder

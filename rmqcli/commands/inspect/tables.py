@@ -63,7 +63,7 @@ def offsets(
     """Show the committed offset and the lag of each group on each queue.
 
     -f prints the next message of each offset, if there is one. --stats adds up the queues of each group and
-    topic. --where knows group, topic, queue_id, offset, max_offset and lag.
+    topic. --where can use group, topic, queue_id, offset, max_offset and lag.
     """
     from rmqcli.store.select.group_positions import group_positions, next_messages, topic_lags
 
@@ -127,7 +127,7 @@ def groups(
 ) -> None:
     """Show the consumer groups in the broker's subscriptionGroup.json.
 
-    --where knows group, consume_enable, consume_broadcast_enable, retry_queue_nums, retry_max_times and
+    --where can use group, consume_enable, consume_broadcast_enable, retry_queue_nums, retry_max_times and
     broker_id.
     """
     from rmqcli.store.read.tables import groups as read_groups
@@ -169,7 +169,7 @@ def topics_table(
 ) -> None:
     """Show the topics in the broker's topics.json.
 
-    --where knows topic, read_queue_nums, write_queue_nums, perm, topic_sys_flag and order.
+    --where can use topic, read_queue_nums, write_queue_nums, perm, topic_sys_flag and order.
     """
     from rmqcli.store.read.tables import topics as read_topics
 
@@ -199,7 +199,7 @@ ExplainOption = Annotated[bool, Option("--explain", help="Show it field by field
 def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption = False) -> None:
     """Show the checkpoint: the store times up to which commit log, consume queues and index are flushed.
 
-    A broker of rmq adds the commit-log offsets up to which they are: logOffset, indexOffset.
+    The broker of rmq adds the commit-log offsets up to which they are flushed: logOffset, indexOffset.
     """
     from rmqcli.render.store_view import show_facts
     from rmqcli.render.text import local_time

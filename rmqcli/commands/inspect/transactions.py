@@ -50,7 +50,7 @@ def transactions(
 ) -> None:
     """Show half messages that were neither committed nor rolled back.
 
-    --where knows queue_offset, topic, producer_group, check_times, store_timestamp and msg_id. Topic and
+    --where can use queue_offset, topic, producer_group, check_times, store_timestamp and msg_id. Topic and
     queue are those of the delivery.
     """
     from rmqcli.store.read import pending

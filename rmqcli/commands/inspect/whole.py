@@ -39,9 +39,9 @@ def store(
 ) -> None:
     """Show an overview of a store folder: files, topics, groups, pending messages.
 
-    With --topic, --queue, --where or -v, also shows a row for each queue. --where selects queues and knows
-    topic, queue_id, messages, min_offset, max_offset, first_store_timestamp and last_store_timestamp; only
-    groups of the selected topics are shown.
+    With --topic, --queue, --where or -v, also shows a row for each queue. --where selects queues by topic,
+    queue_id, messages, min_offset, max_offset, first_store_timestamp and last_store_timestamp; only groups of
+    the selected topics are shown.
     """
     from rmqcli.render.store_view import QUEUE_KEYS, queue_row, show_overview
     from rmqcli.store.select.conditions import row_test
@@ -72,7 +72,7 @@ def store(
 def verify(settings: Settings, path: StoreArgument, jobs: JobsOption = None) -> None:
     """Verify a store folder: records, consume queues, index, checkpoint and tables.
 
-    Exit code 0 if it is sound, 8 if it is damaged. What a killed broker leaves and its next start repairs is
-    a note, not damage.
+    Exit code 0 if it is sound, 8 if it is damaged. Leftovers of a killed broker that its next start repairs
+    are notes, not damage.
     """
     verify_folder(settings, path, jobs)

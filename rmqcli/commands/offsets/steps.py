@@ -78,8 +78,8 @@ def undo_folder() -> Path:
 def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarget], Home]:
     """Return group, topic and target of an undo, and the cluster that it belongs to.
 
-    CommandError for another file, and for one of other name servers: its offsets would reset a group of the
-    same name elsewhere.
+    Raise CommandError for a file that is not an undo file, and for one of other name servers: its offsets
+    would reset a group of the same name elsewhere.
     """
     try:
         found = msgspec.json.decode(unmarked(path.read_bytes()), type=UndoFile)
@@ -105,7 +105,7 @@ def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarg
 def write_undo(plan: ResetPlan, home: Home, settings: Settings) -> Path | None:
     """Write the undo file of a plan and return its path; None if there is nothing to restore.
 
-    CommandError if it cannot be written: without it there is no way back.
+    Raise CommandError if it cannot be written: without it, the change could not be undone.
     """
     queues = [UndoQueue(q.queue.broker_name, q.queue.queue_id, q.old, q.new) for q in plan.changed]
     if all(queue.old is None for queue in queues):
@@ -170,7 +170,7 @@ def document(plan: ResetPlan) -> dict[str, Any]:
 
 
 def plan_lines(plan: ResetPlan, *, missing: Sequence[str], create: bool) -> Iterator[str]:
-    """Yield what a person needs to know beside the rows. `missing`: brokers without the group."""
+    """Yield the lines that a person needs besides the rows. `missing`: the brokers without the group."""
     yield from _limits(plan)
     if not plan.changed:
         yield f"group {plan.group} has these offsets already: nothing to change"
@@ -191,7 +191,7 @@ def plan_lines(plan: ResetPlan, *, missing: Sequence[str], create: bool) -> Iter
 
 
 def _limits(plan: ResetPlan) -> Iterator[str]:
-    """Yield a line for the queues that end before the target, and one for those that begin behind it."""
+    """Yield a line for the queues that end before the target, and one for those that begin after it."""
     limited = [step for step in plan.queues if step.wanted is not None]
     above = [step for step in limited if step.new < (step.wanted or 0)]
     for steps, where in ((above, "end before"), ([s for s in limited if s not in above], "begin behind")):
@@ -238,7 +238,7 @@ def _reason(queue: QueueResetResult, step: QueueReset) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way in which a reset is carried out: `wait` is the seconds that running clients get."""
+    """The options for carrying out a reset; `wait` is how long running clients get, in seconds."""
 
     wait: float
     dry_run: bool
@@ -261,10 +261,10 @@ class Reset:
         self._home = Home(settings.namesrv, ())
 
     def run(self, way: Way, question: str, home: Home | None = None) -> None:
-        """Carry out all steps; `question` is asked before the change.
+        """Show the plan, ask `question`, apply the plan and report the result.
 
-        CommandError if the offsets belong to another cluster than `home`. Exit code 3 or 1 if a queue has not
-        moved.
+        Raise CommandError if the offsets belong to another cluster than `home`. End with exit code 3 or 1 if
+        a queue has not moved.
         """
         plan = with_admin(self._settings, lambda admin: self._plan(admin, way))
         if home is not None and self._home.clusters != home.clusters:
@@ -318,7 +318,7 @@ class Reset:
         return replace(way, create_group=True)
 
     def _apply(self, plan: ResetPlan, way: Way) -> None:
-        """Apply the plan; the undo file is written before."""
+        """Apply the plan, after writing the undo file."""
         path = write_undo(plan, self._home, self._settings)
         try:
             result = with_admin(self._settings, lambda admin: self._changed(admin, plan, way))
@@ -367,8 +367,8 @@ class Reset:
 
 
 async def _refusing(admin: Admin, brokers: Collection[str]) -> tuple[str, ...]:
-    """Return the brokers that are of 5.x, or do not say their version: they refuse offsets of a group that they
-    do not know.
+    """Return the brokers that run 5.x or do not report their version: they refuse offsets of a group that
+    they do not know.
     """
     if not brokers:
         return ()
@@ -380,7 +380,7 @@ async def _refusing(admin: Admin, brokers: Collection[str]) -> tuple[str, ...]:
 
 
 async def _missing(admin: Admin, group: str, brokers: set[str]) -> tuple[str, ...]:
-    """Return the brokers without the group; none that did not respond."""
+    """Return the brokers without the group, except those that did not respond."""
     failures: dict[str, ClientError] = {}
     try:
         known = set(await admin.groups.settings(group, failures=failures))

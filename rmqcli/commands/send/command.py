@@ -33,18 +33,18 @@ BodyArgument = Annotated[
 ]
 QueueOption = Annotated[
     int | None,
-    Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID, in order; of --broker."),
+    Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID of --broker, in order."),
 ]
 LevelOption = Annotated[
     int | None,
-    Option("--delay-level", metavar="N", min=1, max=2**31 - 1, help="Delay level of the delivery."),
+    Option("--delay-level", metavar="N", min=1, max=2**31 - 1, help="Delay level of the message."),
 ]
 DelayOption = Annotated[
     str | None,
     Option(
         "--delay",
         metavar="TIME",
-        help="Delay of the delivery; must be one of the broker's delay levels, e.g. 10s.",
+        help="Delay of the message; must be one of the broker's delay levels, e.g. 10s.",
     ),
 ]
 FileOption = Annotated[

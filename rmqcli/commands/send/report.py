@@ -24,7 +24,7 @@ from rmqcli.render.text import duration, many, number_ranges, size
 UNKNOWN = "UNKNOWN"  # in place of a SendStatus: the broker did not answer
 NAMED = 5  # ids on standard error of messages that may be stored; all are on standard output
 Hint = Callable[[Exception], str]
-"""Returns the remedy for an error, or nothing."""
+"""Returns the remedy for an error, or an empty text."""
 SHOWN = 20  # results listed one by one on a terminal; more are summarized
 
 _COLUMNS = (
@@ -77,7 +77,7 @@ class SendReport:
             self._unwritable = error
 
     def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
-        """Print the summary and the results that are not known; return the exit code. `ended` says why messages
+        """Print the summary and the unknown results, and return the exit code. `ended` reports why messages
         were not sent, by `unit` of the input (None: one message).
         """
         if self._settings.terminal and not self._settings.json:
@@ -93,8 +93,8 @@ class SendReport:
         return code or ExitCode.FAILED
 
     def ended(self, code: ExitCode) -> Ended:
-        """Return the end with why messages were not sent, and remedies, for which the cluster is asked once
-        more.
+        """Return the exception that ends the command: why messages were not sent, and remedies, for which the
+        cluster is queried again.
         """
         names: list[str] = []
 
@@ -142,7 +142,7 @@ def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
 
 
 def _reasons(tally: Tally, topic: str, unit: str | None, hint: Hint = lambda error: "") -> Iterator[str]:
-    """Yield why messages were not sent, each reason with its hint."""
+    """Yield the reasons why messages were not sent, each with its hint."""
     for words, failures in (
         ("not sent", tally.failed),
         ("outcome unknown", [(item.number, item.error) for item in tally.unknown]),
@@ -194,7 +194,7 @@ def _first_code(tally: Tally) -> ExitCode:
 async def sent_all(
     settings: Settings, sender: Sender, jobs: AsyncIterator[Job], topic: str, unit: str | None
 ) -> Tally:
-    """Send all jobs. After Ctrl-C or a failure of the input, say what went and how to send the rest."""
+    """Send all jobs. After Ctrl-C or a failure of the input, report what was sent and how to send the rest."""
     try:
         return await sender.run(jobs)
     except BaseException as error:
@@ -203,7 +203,7 @@ async def sent_all(
 
 
 def _interrupted(tally: Tally, topic: str, unit: str | None) -> Iterator[str]:
-    """Yield what went and how to send the rest."""
+    """Yield lines on what was sent and how to send the rest."""
     if not tally.read:
         return
     yield from _reasons(tally, topic, unit)

@@ -47,7 +47,7 @@ class Ending:
     wait: float | None
 
     def verify(self, **others: object) -> None:
-        """Raise a usage error for options that conflict, or for any true one of `others`."""
+        """Raise a usage error for options that conflict, or if any of `others` is true."""
         for option, value in (("--transaction", self.end), ("--check", self.check)):
             if value is not None and value not in _ENDS:
                 raise usage_error(f"{option} {value}: expected commit, rollback or unknown")
@@ -71,7 +71,7 @@ class Ending:
         return Transacting(OUTCOMES[self.end], answer, **options)
 
     async def settle(self, target: Transacting) -> ExitCode:
-        """Wait until the checks of the broker have decided every message, or the time is over."""
+        """Wait until the checks of the broker have decided every message, or until the time limit."""
         if self.check is None:
             return ExitCode.DONE
         await target.settle(self.wait, self._on_answered)

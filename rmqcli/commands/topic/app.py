@@ -70,7 +70,7 @@ def confirm_hidden(
 ) -> None:
     """Ask before a change that hides stored messages from consumers: they read only the read queues.
 
-    `unreadable`: the permission to read is taken away.
+    `unreadable`: the permission to read is removed.
     """
     if not hidden:
         return
@@ -95,7 +95,7 @@ def confirm_hidden(
 
 
 async def _unread(admin: Admin, topic: str, hidden: Mapping[MessageQueue, int]) -> dict[str, int]:
-    """Return how many of these messages each group has yet to consume; nothing when a broker does not say."""
+    """Return how many of these messages each group has yet to consume; empty if a broker does not report it."""
     from rmqcli.client import ClientError
 
     with suppress(ClientError):

@@ -34,10 +34,9 @@ def delete(
 ) -> None:
     """Delete a topic and its messages from brokers and name servers.
 
-    Names who wrote to it in the last ten minutes, and asks for confirmation; without a terminal, --yes is
-    required. Brokers of 4.9 keep the offsets of consumer
-    groups, and the groups are reported: if the topic is created again, it starts at offset 0, and the groups
-    would skip messages below their old offsets.
+    Names its producers of the last ten minutes and asks for confirmation; without a terminal, --yes is
+    required. Brokers of 4.9 keep the offsets of consumer groups, and the groups are reported: if the topic is
+    created again, it starts at offset 0, and the groups would skip messages below their old offsets.
     """
     from codec.names import is_system_topic
 
@@ -64,7 +63,7 @@ def delete(
 
 
 async def _left(admin: Admin, topic: str, groups: list[str]) -> list[str]:
-    """Return the groups that still have offsets; all if a broker does not say."""
+    """Return the groups that still have offsets; all if a broker does not report them."""
     from rmqcli.client import ClientError
 
     try:
@@ -76,7 +75,7 @@ async def _left(admin: Admin, topic: str, groups: list[str]) -> list[str]:
 async def _stakes(
     admin: Admin, topic: str, failures: Failures
 ) -> tuple[list[str], list[str], Writing | None]:
-    """Return what a deletion loses, the groups with offsets and who writes, as far as brokers answer."""
+    """Return what a deletion loses, the groups with offsets, and the producers, as far as brokers respond."""
     from rmqcli.client import ClientError
     from rmqcli.client.admin.values import stored
     from rmqcli.plans.topics import writing
@@ -110,10 +109,10 @@ def apply(
     """Create and change topics as a file lists them.
 
     The file is a JSON or YAML list of objects with Java's names (topicName, readQueueNums, writeQueueNums,
-    perm, order, attributes), as mqadmin's updateTopicList reads it; name, queues and a perm such as rw work,
-    too. What an entry does not name stays as it is; nothing is deleted. Shows the plan and asks for
-    confirmation; without a terminal, --yes is required. Piped output: topic, broker, create, change or same,
-    changes. Exit code 3 if some brokers did not apply it.
+    perm, order, attributes), as mqadmin's updateTopicList reads it; name, queues and a perm such as rw are
+    also accepted. Settings that an entry does not name are kept; nothing is deleted. Shows the plan and asks
+    for confirmation; without a terminal, --yes is required. Piped output: topic, broker, create, change or
+    same, changes. Exit code 3 if some brokers did not apply it.
     """
     from rmqcli.plans.settings import TOPICS
 
@@ -190,8 +189,8 @@ def create(
 
     The topic is created on all masters, with 8 queues by default. A topic that exists is refused (exit code
     1): --if-missing leaves it as it is, --replace overwrites its settings, and asks first if that hides
-    stored messages. Groups that kept offsets of a former topic of this name are reported. Brokers
-    that are older than 5.0 create the topic without its attributes, which is reported as an error.
+    stored messages. Groups that kept offsets of a deleted topic of the same name are reported. Brokers older
+    than 5.0 create the topic without its attributes, which is reported as an error.
     """
     existing.check()
     wanted: dict[str, Any] = {
@@ -229,7 +228,7 @@ def create(
 async def _create(
     admin: Admin, topic: str, chosen: list[str], wanted: dict[str, Any]
 ) -> tuple[TopicChange, list[str]]:
-    """Return the change, and the groups that would skip messages of the topic as far as brokers answer."""
+    """Return the change, and the groups that would skip messages of the topic, as far as brokers respond."""
     from rmqcli.client import ClientError, TopicChange
 
     if not chosen:

@@ -31,7 +31,9 @@ OffsetOption = Annotated[
 ]
 FilterGroupOption = Annotated[
     str | None,
-    Option("--group", "-g", metavar="GROUP", help="Show whether the filter of this running group accepts."),
+    Option(
+        "--group", "-g", metavar="GROUP", help="Show whether the filter of this running group accepts it."
+    ),
 ]
 
 _COLUMNS = (
@@ -66,7 +68,7 @@ def entries(
 ) -> None:
     """Show the entries of consume queues: where each message is in the commit log.
 
-    Asks the brokers; `rmq inspect consumequeue` reads the files. Piped output: broker, queue, offset,
+    Queries the brokers; `rmq inspect consumequeue` reads the files. Piped output: broker, queue, offset,
     position in the commit log, size, tags code, extension (JSON, with enableConsumeQueueExt), true if the
     filter of --group accepts (empty if that is not known), text of the broker. Brokers that do not respond
     are reported, and the exit code is 3.

@@ -113,7 +113,8 @@ CountOption = Annotated[
     int | None, Option("--queues", metavar="N", min=1, max=65535, help="Number of queues of the whole topic.")
 ]
 FileOption = Annotated[
-    Path | None, Option("--file", metavar="FILE", help="Carry out the plan in this file, again or instead.")
+    Path | None,
+    Option("--file", metavar="FILE", help="Carry out the plan in this file instead of a new one."),
 ]
 ForceOption = Annotated[
     bool, Option("--force", help="Let brokers accept a mapping that contradicts theirs; may lose offsets.")
@@ -135,8 +136,8 @@ _COLUMNS = (
 def show_static(topic: TopicArgument, settings: Settings) -> None:
     """Show which broker holds which queue of a static topic (5.x), and where its newest offsets begin.
 
-    The queues of a static topic are numbered for the whole cluster. Piped output: queue, broker, its queue
-    there, first offset there.
+    The queues of a static topic are numbered for the whole cluster. Piped output: queue, broker, queue ID on
+    the broker, first offset on the broker.
     """
     from rmqcli.plans.static_topics import places
 
@@ -163,10 +164,10 @@ def update(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Create a static topic (5.x), or give it more queues; they go to the brokers with the fewest.
+    """Create a static topic (5.x) or add queues to it; new queues go to the brokers with the fewest.
 
-    Shows the new queues and asks for confirmation; without a terminal, --yes is required. The plan is kept in
-    a file: --file carries it out again if a broker failed in between.
+    Shows the new queues and asks for confirmation; without a terminal, --yes is required. The plan is saved
+    in a file: --file carries it out again if a broker failed meanwhile.
     """
     from rmqcli.plans.static_topics import GROWN, Move, grown, plan_of
 
@@ -195,11 +196,11 @@ def remap(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Move the queues of a static topic (5.x) to the named brokers, with as few moves as can be.
+    """Move the queues of a static topic (5.x) to the named brokers, with as few moves as possible.
 
     Messages stay where they are; new ones go to the new brokers. Shows the queues that move and asks for
-    confirmation; without a terminal, --yes is required. The plan is kept in a file: --file carries it out
-    again if a broker failed in between.
+    confirmation; without a terminal, --yes is required. The plan is saved in a file: --file carries it out
+    again if a broker failed meanwhile.
     """
     from rmqcli.plans.static_topics import MOVED, moved, plan_of
 
@@ -226,7 +227,7 @@ def _change(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Show what changes, ask, save the plan and carry it out."""
+    """Show the changes, ask for confirmation, save the plan and carry it out."""
     from rmqcli.plans.static_topics import carry_out, load, places, save
 
     async def look(admin: Admin) -> tuple[Mapped, list[str], list[str]]:

@@ -276,9 +276,9 @@ def _show_all(settings: Settings, *, everything: bool) -> None:
 
 
 TopicsArgument = Annotated[
-    list[str] | None, Argument(metavar="TOPIC", help="Names of topics; default: all of applications.")
+    list[str] | None, Argument(metavar="TOPIC", help="Names of topics; default: all that applications use.")
 ]
-ActiveOption = Annotated[bool, Option("--active", help="Show only what had messages in the last minute.")]
+ActiveOption = Annotated[bool, Option("--active", help="Show only topics with messages in the last minute.")]
 RowsOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=1, help="Show at most N lines.")]
 
 
@@ -297,7 +297,7 @@ def top(
 ) -> None:
     """Show the rates and totals of topics by group, the busiest first.
 
-    Rates are messages per second of the last minute, totals those of the last 24 hours; brokers count from
+    Rates are messages per second over the last minute; totals cover the last 24 hours. Brokers count from
     their start. Piped output: topic, group, lag, messages in per second, out per second, in and out in 24
     hours. Brokers that do not respond are reported, and the exit code is 3.
     """
