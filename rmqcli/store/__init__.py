@@ -1,7 +1,7 @@
 """Tools for store folders that work without a broker: read, select, count, verify, and repair into new files.
 
-A path may be one file, or the folder that holds the files. A file is named after the offset of its first
-byte, 20 digits.
+A path may be a single file, or the folder that contains the files. A file is named after the offset of its
+first byte, in 20 digits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tasks on parts of files, run by several processes.
 
-The CRC of a small body holds the interpreter's lock, so threads do not help (two: 0.98 times the speed of
-one; two processes: 1.6 times). The calling process works, too.
+The CRC of a small body holds the interpreter's lock, so threads do not help (two threads: 0.98 times the
+speed of one; two processes: 1.6 times). The calling process works as well.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
 WORTH_A_PROCESS = 64 * 1024 * 1024
-"""Bytes of all tasks below which the work is done before another process has started."""
+"""If all tasks together have fewer bytes than this, they are done before another process has started."""
 
 _LOOK_SECONDS = 0.5
 
 
 class WorkerKilled(Exception):
-    """A worker process was killed before its work was done, perhaps for lack of memory."""
+    """Raised if a worker process was killed before it finished, possibly for lack of memory."""
 
 
 class Task(Protocol):
-    """A part of the work; `cost` is the bytes to read."""
+    """A part of the work; `cost` is the number of bytes to read."""
 
     @property
     def cost(self) -> int: ...
 
 
 Progress = Callable[[int], None]
-"""Receives costs as they are done."""
+"""Receives the cost of each finished task."""
 One = TypeVar("One", bound=Task)
 Result = TypeVar("Result")
 
@@ -49,17 +49,19 @@ def usable_cores() -> int:
 class _Ends:
     """The tasks not started yet: workers take from the front, the calling process from the back.
 
-    A pool hands out tasks before they start, and cannot recall them: the calling process would wait for them.
+    A pool hands out tasks before they start and cannot recall them, so the calling process would have to wait
+    for them.
     """
 
     def __init__(self, context: BaseContext) -> None:
+        # Shared with the workers, and guarded by its own lock.
         self._ends = context.Array("q", 2)
 
     def set(self, count: int) -> None:
         self._ends[:] = [0, count]
 
     def take_front(self, number: int) -> bool:
-        """Claim a task for a worker; False if the calling process has it."""
+        """Claim a task for a worker. False if the calling process has claimed it."""
         with self._ends:
             if number >= self._ends[1]:
                 return False
@@ -75,7 +77,7 @@ class _Ends:
 
 
 class Workers:
-    """Runs pickled tasks in `jobs` processes: this one, and others that live as long as the block."""
+    """Runs pickled tasks in `jobs` processes: this one, and others that live as long as the `with` block."""
 
     def __init__(self, jobs: int = 1) -> None:
         self._others = max(jobs, 1) - 1
@@ -99,7 +101,10 @@ class Workers:
     def run(
         self, function: Callable[[One], Result], tasks: Sequence[One], progress: Progress
     ) -> list[Result]:
-        """Return results in order of the tasks; `progress` receives finished costs. Raises WorkerKilled."""
+        """Return the results in the order of the tasks; `progress` receives the cost of each finished task.
+
+        Raises WorkerKilled.
+        """
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
@@ -111,9 +116,9 @@ class Workers:
         own = {}
         while (number := self._ends.take_back()) is not None:
             own[number] = _with_progress(function(tasks[number]), tasks[number], progress)
-        # Waits also for workers that find their task claimed: they would not in the next run. Nothing is
-        # cancelled: a pool of Python 3.11 that meets a cancelled future after a process was killed never
-        # ends.
+        # This also waits for workers that find their task claimed, since otherwise they would take the number
+        # of a task of the next run. Nothing is cancelled: a pool of Python 3.11 that meets a cancelled future
+        # after a process was killed never ends.
         wait(futures)
         try:
             return [
@@ -126,11 +131,11 @@ class Workers:
 
 
 ALONE = Workers()
-"""This process only."""
+"""Runs all tasks in this process."""
 
 
 def _context() -> BaseContext:
-    """Fork when that is safe, which it is only without other threads: a fork starts at once."""
+    """Use fork, which starts at once, only while there is no other thread; with threads it is not safe."""
     alone = threading.active_count() == 1
     forks = alone and "fork" in multiprocessing.get_all_start_methods()
     return multiprocessing.get_context("fork" if forks else "spawn")
@@ -147,7 +152,7 @@ def _on_done(task: Task, progress: Progress, done: Future[list[Any]]) -> None:
 
 
 class _Caller:
-    """A worker's view of the calling process."""
+    """The state of the calling process as a worker sees it."""
 
     ends: _Ends
 
@@ -158,13 +163,14 @@ def _unless_claimed(function: Callable[[One], Result], number: int, task: One) -
 
 
 def _serve(caller: int, ends: _Ends) -> None:
-    """Prepare a worker: it ignores Ctrl-C, and end when the calling process is killed."""
+    """Prepare a worker: it ignores Ctrl-C, and ends when the calling process is killed."""
     _Caller.ends = ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
 
 
 def _end_with(caller: int) -> None:
+    # A process whose parent has ended gets another parent.
     while os.getppid() == caller:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)

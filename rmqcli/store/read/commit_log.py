@@ -1,8 +1,8 @@
-"""Commit log files: records in order, bytes by commit-log offset, and the place of the next whole record.
+"""Commit-log files: records in order, bytes by commit-log offset, and the search for the next whole record.
 
-A walk follows the sizes. In a file it ends at the filler record, at zeros (the unused rest of a preallocated
-file), or at damage; a file of zeros is empty. The log of a running broker ends where it was written to at one
-moment: what is appended later is neither damage after its end nor a record cut in two.
+A walk follows the record sizes. Within a file it ends at the filler record, at zeros (the unused rest of a
+preallocated file), or at damage; a file of zeros is empty. The log of a running broker ends where it ended at
+one moment: data appended later is neither damage after the end nor a record cut in two.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
 
 class Place(NamedTuple):
-    """The place of a record: byte `position` of `file`, `size` bytes long, commit-log offset `offset`."""
+    """The location of a record: byte `position` of `file`, `size` bytes long, commit-log offset `offset`."""
 
     file: NamedFile
     position: int
@@ -55,13 +55,13 @@ class Place(NamedTuple):
 
 
 def commit_log_folder(path: Path) -> Path:
-    """Return `path`, or its `commitlog` folder when it is a store folder."""
+    """Return `path`, or its `commitlog` folder if it is a store folder."""
     inner = path / "commitlog"
     return inner if inner.is_dir() else path
 
 
 def _is_written_to(path: Path) -> bool:
-    """Return True if a broker holds the lock of the store; False also if the lock may not be read."""
+    """Return True if a broker holds the lock of the store. Also False if the lock may not be read."""
     folder = path if path.is_dir() else path.parent
     try:
         return is_locked(folder.resolve().parent)
@@ -89,10 +89,10 @@ class CommitLogFiles:
             self.files = as_written(self.files)
 
     def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
-        """Yield every record with its file's bytes, which are valid until the next step.
+        """Yield every record with the bytes of its file, which are valid until the iterator is advanced.
 
         A file is walked from its first byte, the only one known to start a record. Raises CorruptionError,
-        naming file and byte, at damage.
+        with file and byte in its text, at damage.
         """
         for file in self.files[from_file:]:
             if file.base is not None and file.base + file.size <= from_offset:
@@ -103,10 +103,10 @@ class CommitLogFiles:
                         yield place, data
 
     def last(self, count: int, topics: Container[str] | None = None) -> int:
-        """Return the commit-log offset of the `count`-th record from the end (of these topics, if given),
-        else of the first; 0 without records.
+        """Return the commit-log offset of the `count`-th record from the end, or of the first record.
 
-        Reads the last file first, and only as many files as needed.
+        With `topics`, only their records count. 0 without records. Reads the last file first, and only as
+        many files as needed.
         """
         found = 0
         for file in reversed(self.files):
@@ -124,7 +124,7 @@ class CommitLogFiles:
         return found
 
     def files_in(self, wanted: OffsetRange) -> list[NamedFile]:
-        """Return the files that may hold records of a range of commit-log offsets and store times."""
+        """Return the files that may contain records of a range of commit-log offsets and store times."""
         begin, end = wanted.begin or 0, wanted.end
         first = 0 if wanted.begin_time is None else self.first_file_at(wanted.begin_time)
         return [
@@ -134,10 +134,11 @@ class CommitLogFiles:
         ]
 
     def first_file_at(self, time_ms: int) -> int:
-        """Return the index of the file that may hold the first record stored at or after a time (ms)."""
+        """Return the index of the file that may contain the first record stored at or after a time (ms)."""
         found = 0
         for index, file in enumerate(self.files):
             with mapped(file) as data:
+                # A file without a first record, such as one that is preallocated, has no time.
                 if len(data) < FILLER_HEAD_SIZE or int.from_bytes(data[:4], "big") == 0:
                     break
                 if store_timestamp_at(data) >= time_ms:
@@ -147,14 +148,17 @@ class CommitLogFiles:
 
 
 MOST_MAPPED = 64
-"""Files that stay mapped. Each occupies a descriptor, of which a process usually has 1,024: a log of 1 TB has as
-many files.
+"""The most files that stay mapped.
+
+Each takes a file descriptor; the usual limit of a process is 1,024, and a log of 1 TB has as many files.
 """
 
 
 class LogViews:
-    """The bytes of commit log files by commit-log offset; a context manager that keeps the files of the last
-    looks mapped. A view stays valid as long as it is held.
+    """The bytes of commit-log files by commit-log offset.
+
+    A context manager that keeps the most recently used files mapped. A view stays valid as long as it is
+    referenced.
     """
 
     def __init__(self, files: Sequence[NamedFile]) -> None:
@@ -170,6 +174,7 @@ class LogViews:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Nothing is unmapped here: a mapping ends with the last view of it.
         self._views.clear()
 
     def view(self, number: int) -> memoryview:
@@ -178,11 +183,14 @@ class LogViews:
             view = memoryview(mapping(self.files[number]))
             if len(self._views) >= MOST_MAPPED:
                 del self._views[next(iter(self._views))]
-        self._views[number] = view  # the last used is the last one
+        self._views[number] = view  # last in the dict: most recently used
         return view
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
-        """Return an offset's file and position; None before all files. CorruptionError if none has it."""
+        """Return the file view and the position of an offset; None before all files.
+
+        Raises CorruptionError if no file contains the offset.
+        """
         number = bisect_right(self.bases, offset) - 1
         if number < 0:
             return None
@@ -193,7 +201,10 @@ class LogViews:
 
 
 def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
-    """Yield the sound records from byte `start` on. Raises CorruptionError(position) at the first other."""
+    """Yield the sound records from byte `start` on.
+
+    Raises CorruptionError(position) at the first damaged one.
+    """
     walk = Walk(data, -1 if file.base is None else file.base, start)
     while walk.next():
         yield Place(file, walk.position, walk.size, walk.base + walk.position), walk.scan()
@@ -202,7 +213,7 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tup
 
 
 def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
-    """Raise CorruptionError(position) unless only zeros follow: the unused rest of a preallocated file."""
+    """Raise CorruptionError(position) unless the rest is zeros: the unused rest of a preallocated file."""
     step = 1 << 20
     zeros = bytes(step)
     for begin, end in data_extents(file, position, len(data)):
@@ -213,7 +224,7 @@ def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
-    """Return the first byte in [start, stop) of a whole record with right CRC and offset, else None."""
+    """Return the first byte in [start, stop) of a whole record with the right CRC and offset, or None."""
     end = len(data) if stop is None else min(stop, len(data))
     for at in _magic_places(file, data, start, end):
         try:
@@ -226,8 +237,12 @@ def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None 
 
 
 def _magic_places(file: NamedFile, data: memoryview, start: int, stop: int) -> Iterator[int]:
-    """Yield places where a record with a known magic could start, searching in windows to bound memory."""
+    """Yield the positions where a record with a known magic could start.
+
+    Searches in windows, to bound memory.
+    """
     window = 1 << 22
+    # The magic follows the 4 bytes of the size. Windows overlap by 3 bytes, for a magic across their border.
     for begin, end in data_extents(file, start + 4, min(stop + 7, len(data))):
         for at in range(begin, end, window):
             part = bytes(data[at : min(at + window + 3, end)])
@@ -245,11 +260,11 @@ def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:
 
 _KNOWN_MAGICS = frozenset((MAGIC_V1, MAGIC_V2, MAGIC_FILLER))
 _NEAR = 8 * 1024 * 1024
-"""The reach (bytes) before the last written page in which a whole record is searched, to walk from there."""
+"""The distance (bytes) before the last written page at which the search for a whole record starts."""
 
 
 def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
-    """Return the files up to the one with the newest record, with the size that it is filled to."""
+    """Return the files up to the one with the newest record, the last with the size to which it is filled."""
     for number in reversed(range(len(files))):
         file = files[number]
         with mapped(file) as data:
@@ -259,7 +274,7 @@ def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
 
 
 def _filled(file: NamedFile, data: memoryview) -> int:
-    """Return where the next record will be; the whole size when the walk meets anything but records."""
+    """Return the position of the next record, or the whole size if the walk meets anything but records."""
     position = _start(file, data)
     while len(data) - position >= FILLER_HEAD_SIZE:
         head = peek_record(data, position)
@@ -278,9 +293,9 @@ def _start(file: NamedFile, data: memoryview) -> int:
 
 
 Found = tuple[Place, MessageExt]
-"""The place of a record, and its message."""
+"""The location of a record, and its message."""
 OnDamage = Callable[[DamagedFile], None]
-"""Receives the damage of each body that stays as stored."""
+"""Receives the damage of each body that is left as stored."""
 
 
 def ignore_damage(damage: DamagedFile) -> None:
@@ -288,7 +303,10 @@ def ignore_damage(damage: DamagedFile) -> None:
 
 
 def stored_message(data: memoryview, position: int) -> MessageExt:
-    """Decode a message, its body as stored. Raises CorruptionError(position) when no record is there."""
+    """Decode a message, leaving its body as stored.
+
+    Raises CorruptionError(position) if no record is there.
+    """
     try:
         return decode_record(data, position)
     except CorruptionError as error:
@@ -313,7 +331,7 @@ def plain_bodies(found: Iterable[Found], on_damage: OnDamage) -> Iterator[Found]
 
 
 def inner_messages(found: Iterable[Found], on_damage: OnDamage) -> Iterator[MessageExt]:
-    """Yield the messages of records with plain bodies: those of an inner batch each."""
+    """Yield the messages of records whose bodies are plain; an inner batch yields each of its messages."""
     for place, message in found:
         try:
             yield from unwrapped(message)
@@ -337,19 +355,22 @@ class LogReader(LogViews):
         return None if found is None else found[1]
 
     def time_of(self, entry: QueueEntry | None) -> int:
-        """Return the store time (ms) of an entry's message; 0 when there is none."""
+        """Return the store time (ms) of the message of an entry; 0 if there is none."""
         message = None if entry is None else self.message(entry.commit_log_offset)
         return 0 if message is None else message.store_timestamp
 
     def find(self, offset: int) -> Found | None:
-        """Return the place and message at an offset; None if no whole record is there."""
+        """Return the location and the message at an offset; None if no whole record is there."""
         try:
             return self.read(offset)
         except CorruptionError:
             return None
 
     def read(self, offset: int) -> Found | None:
-        """Do what `find` does; None is only a record that retention removed. Raises DamagedFile."""
+        """Like `find`, but returns None only for a record that retention removed.
+
+        Raises DamagedFile otherwise.
+        """
         if offset < self.bases[0]:
             return None
         if offset >= self.bases[-1] + self.files[-1].size:

@@ -1,4 +1,4 @@
-"""Consume queue files: entries of 20 bytes, whose number in the queue is the queue offset."""
+"""Consume-queue files: entries of 20 bytes, numbered by their queue offset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
 
 class QueueEntry(NamedTuple):
-    """A queue entry: its queue offset, its record's commit-log offset and size (bytes), tags code, place."""
+    """A queue entry: its queue offset, the commit-log offset and size (bytes) of its record, its tags code,
+    and its location.
+    """
 
     queue_offset: int
     commit_log_offset: int
@@ -41,7 +43,7 @@ def entry_at(file: NamedFile, data: Sliced, number: int) -> QueueEntry:
 
 
 class ConsumeQueueFiles:
-    """The files of one queue. FileNotFoundError if there is no such file, or none in the folder."""
+    """The files of one queue. Raises FileNotFoundError if there is no such file, or none in the folder."""
 
     def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
         self.files = offset_files(path) if files is None else files
@@ -51,17 +53,19 @@ class ConsumeQueueFiles:
         yield from _entries(self.files, mapped, begin, end)
 
     def entry(self, offset: int) -> QueueEntry | None:
-        """Return the entry at a queue offset; None if there is none, or a filler."""
+        """Return the entry at a queue offset; None if there is no entry or only a filler."""
         with QueueLook(self.files) as look:
             return look.entry(offset)
 
     def bounds(self) -> tuple[int, int]:
-        """Return the first queue offset and the one after the last, else (0, 0). Reads few entries."""
+        """Return the first queue offset and the one after the last, or (0, 0). Reads few entries."""
         with QueueLook(self.files) as look:
             return look.bounds()
 
     def as_written(self) -> list[NamedFile]:
-        """Return the files with their filled sizes, for a queue that a broker keeps writing."""
+        """Return the files with the sizes to which they are filled, for a queue that is still being
+        written.
+        """
         end = self.bounds()[1] * ENTRY.size
         filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
         return [file for file in filled if file.size > 0]
@@ -90,7 +94,7 @@ def _entries(
 
 
 class QueueLook:
-    """A few looks at one queue; a context manager that keeps the file of the last look open, and no other."""
+    """Reads a few entries of one queue; a context manager that keeps only the last file it read open."""
 
     def __init__(self, files: list[NamedFile]) -> None:
         self._files = files
@@ -111,11 +115,11 @@ class QueueLook:
         yield self._open[1]
 
     def entry(self, offset: int) -> QueueEntry | None:
-        """Do what `ConsumeQueueFiles.entry` does."""
+        """Like `ConsumeQueueFiles.entry`."""
         return next(_entries(self._files, self._peeked, offset, offset + 1), None)
 
     def first(self) -> QueueEntry | None:
-        """Return the first entry that is not a filler; None without any."""
+        """Return the first entry that is not a filler; None if there is none."""
         if not self._files:
             return None
         file = self._files[0]
@@ -125,7 +129,7 @@ class QueueLook:
         return next(_entries(self._files, self._peeked, begin, None), None)
 
     def bounds(self) -> tuple[int, int]:
-        """Do what `ConsumeQueueFiles.bounds` does."""
+        """Like `ConsumeQueueFiles.bounds`."""
         found = self.first()
         first = 0 if found is None else found.queue_offset
         for file in reversed(self._files):
@@ -137,7 +141,7 @@ class QueueLook:
 
 
 def count_written(data: Sliced, count: int) -> int:
-    """Return how many of the first `count` entries are written; the unused rest has size 0."""
+    """Return how many of the first `count` entries are written. The unused rest has size 0."""
     return bisect_left(range(count), True, key=lambda n: _fields(data, n)[1] == 0)
 
 
@@ -152,18 +156,20 @@ def leading_fillers(data: Sliced, count: int) -> int:
     """Return the number of fillers at the start of a file, among its first `count` entries."""
     if count == 0 or not is_filler(data, 0):
         return 0
-    # The first n entries are fillers for every n up to some number, and for none above it.
+    # Bisection works because "the first n entries are fillers" is true up to some n and false above it.
     return bisect_left(range(1, count + 1), True, key=lambda n: bytes(data[: n * ENTRY.size]) != FILLER * n)
 
 
 def is_filler(data: Sliced, number: int) -> bool:
-    """Return True if an entry, counted from the first of a file, is a filler."""
+    """Return True if an entry is a filler; `number` counts from the first of the file."""
     offset, size, _ = _fields(data, number)
     return bool(offset == 0 and size == FILLER_SIZE)
 
 
 class Queue(NamedTuple):
-    """The files of a queue; `topic` and `queue_id` come from its folders, None for a file elsewhere."""
+    """The files of a queue; `topic` and `queue_id` come from its folders, and are None for a file
+    elsewhere.
+    """
 
     topic: str | None
     queue_id: int | None
@@ -171,20 +177,20 @@ class Queue(NamedTuple):
     files: ConsumeQueueFiles
 
     def as_written(self) -> Queue:
-        """Return the queue as far as it is written, for a queue that a broker keeps writing."""
+        """Return the queue up to its last written entry, for a queue that a broker is still writing."""
         return self._replace(files=ConsumeQueueFiles(self.path, self.files.as_written()))
 
     @property
     def store(self) -> Path | None:
-        """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None if it lies elsewhere."""
+        """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None if the queue is elsewhere."""
         path = self.path.resolve()
         topic = (path.parent if path.is_file() else path).parent
         return topic.parent.parent if topic.parent.name == "consumequeue" else None
 
 
 def queue_folders(path: Path) -> list[Queue]:
-    """Return the queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, or of a
-    store folder.
+    """Return the queue of a file or folder, or all queues of the folder of a topic, of `consumequeue`, or of
+    a store folder.
 
     Raises FileNotFoundError if there is no queue, PermissionError if a folder may not be read.
     """
@@ -200,7 +206,7 @@ def queue_folders(path: Path) -> list[Queue]:
 
 
 def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
-    """Return all queues of a store folder, or only those of these topics; [] if it has none."""
+    """Return all queues of a store folder, or only those of the given topics; [] if there are none."""
     folder = store / "consumequeue"
     found: list[Queue] = []
     for path in [folder / topic for topic in sorted(topics)] if topics else [folder]:
@@ -210,7 +216,7 @@ def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
 
 
 def _found(root: Path) -> list[Queue]:
-    """Return the queues of a topic's folder, else those of a folder of topics, by topic and number.
+    """Return the queues of the folder of a topic, or else of a folder of topics, by topic and number.
 
     Raises PermissionError for a folder that may not be read.
     """
@@ -229,7 +235,7 @@ def _subfolders(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_queue(folder: os.DirEntry[str]) -> bool:
-    """Return True for a folder whose name begins with a digit and that holds a name of a queue file."""
+    """Return True for a folder whose name begins with a digit and that contains a queue file by its name."""
     if folder.name[0] not in digits:
         return False
     with os.scandir(folder.path) as items:
@@ -249,7 +255,7 @@ def _queue(path: Path) -> Queue:
 
 
 def _of_folder(path: Path, real: Path) -> Queue:
-    """Return the queue of a file or folder; `real` is its folder without links."""
+    """Return the queue of a file or folder; `real` is its folder with symbolic links resolved."""
     files = offset_files(path)
     _refuse_others(files[0])
     topic, queue_id = (real.parent.name, int(real.name)) if real.name.isdigit() else (None, None)
@@ -257,7 +263,7 @@ def _of_folder(path: Path, real: Path) -> Queue:
 
 
 def _refuse_others(file: NamedFile) -> None:
-    """Raise FileNotFoundError for a file that cannot be one of a queue: any bytes can be read as numbers."""
+    """Raise FileNotFoundError for a file that cannot belong to a queue. Any bytes can be read as entries."""
     with peeked(file) as data:
         holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data[:MIN_RECORD_SIZE]).magic in _RECORDS
     if holds_records:
@@ -272,7 +278,7 @@ def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
 
 
 class BatchUnit(NamedTuple):
-    """A unit at byte `position` of `file`, which stands for queue offsets [base_offset, end)."""
+    """A unit at byte `position` of `file`; it covers queue offsets [base_offset, end)."""
 
     file: NamedFile
     position: int
@@ -304,7 +310,7 @@ class BatchQueue(NamedTuple):
 
 
 def batch_topics(store: Path) -> frozenset[str]:
-    """Return the topics that have batch queues, or whose attributes ask for them."""
+    """Return the topics that have batch queues, or whose attributes request them."""
     try:
         known = {
             name for name, one in topics(store).items() if (one.attributes or {}).get(QUEUE_TYPE) == BATCH

@@ -23,7 +23,10 @@ class NamedFile(NamedTuple):
 
 
 def offset_files(path: Path) -> list[NamedFile]:
-    """Return the file, or those of a folder by their offsets. Raises FileNotFoundError without any."""
+    """Return the file, or the files of a folder sorted by offset.
+
+    Raises FileNotFoundError if there is none.
+    """
     if path.is_file():
         base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
@@ -34,7 +37,7 @@ def offset_files(path: Path) -> list[NamedFile]:
 
 
 def files_in(folder: Path) -> list[NamedFile]:
-    """Return the files of a folder that are named by an offset, by their offsets."""
+    """Return the files of a folder that are named by an offset, sorted by offset."""
     with os.scandir(folder) as items:
         return sorted(
             NamedFile(folder / item.name, int(item.name), item.stat().st_size)
@@ -44,7 +47,7 @@ def files_in(folder: Path) -> list[NamedFile]:
 
 
 class DamagedFile(CorruptionError):
-    """Damage at byte `position` of the file `path`; the message names both."""
+    """Damage at byte `position` of the file `path`. The message contains both."""
 
     def __init__(self, path: Path, damage: CorruptionError) -> None:
         place = "" if damage.position is None else f"byte {damage.position}: "
@@ -53,17 +56,21 @@ class DamagedFile(CorruptionError):
 
 
 def mapping(file: NamedFile) -> mmap.mmap | bytes:
-    """Map the first `size` bytes; it ends with the last view of it. Empty for an empty file."""
+    """Map the first `size` bytes.
+
+    The mapping lives as long as a view of it. Empty bytes for an empty file.
+    """
     if file.size == 0:
         return b""
     with file.path.open("rb") as handle:
+        # The file may have become shorter since it was listed; a mapping past the end is an error.
         there = os.fstat(handle.fileno()).st_size
         return mmap.mmap(handle.fileno(), min(file.size, there), access=mmap.ACCESS_READ)
 
 
 @contextmanager
 def mapped(file: NamedFile) -> Iterator[memoryview]:
-    """Do what `mapping` does, as a view that must not outlive the block."""
+    """Like `mapping`, as a view that must not outlive the block."""
     pages = mapping(file)
     view = memoryview(pages)
     try:
@@ -73,15 +80,15 @@ def mapped(file: NamedFile) -> Iterator[memoryview]:
             view.release()
             if isinstance(pages, mmap.mmap):
                 pages.close()
-        except BufferError:  # frames of a propagating error still hold some; the mapping goes with them
+        except BufferError:  # frames of a propagating error still refer to views; the mapping ends with them
             del view, pages
 
 
 def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of [start, stop) that may hold anything but zeros.
+    """Yield the parts of [start, stop) that may contain anything but zeros.
 
-    A preallocated file is mostly holes, and reading their pages takes seconds for each gigabyte. On a file
-    system without holes it yields the whole range.
+    A preallocated file is mostly holes, and reading their pages takes seconds per gigabyte. On a file system
+    without holes this yields the whole range.
     """
     with opened(file) as handle:
         yield from extents(handle, start, stop)
@@ -89,7 +96,10 @@ def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, 
 
 @contextmanager
 def opened(file: NamedFile) -> Iterator[int]:
-    """Open a file for reads that need no file object: its descriptor, closed with the block."""
+    """Open a file for reading without a file object.
+
+    Yields the descriptor, which is closed after the block.
+    """
     handle = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     try:
         yield handle
@@ -98,12 +108,13 @@ def opened(file: NamedFile) -> Iterator[int]:
 
 
 def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Do for an open file what `data_extents` does."""
+    """Like `data_extents`, for an open file."""
     while start < stop:
         try:
             begin = os.lseek(handle, start, os.SEEK_DATA)
             end = os.lseek(handle, begin, os.SEEK_HOLE)
         except OSError as error:
+            # ENXIO: only a hole follows. With any other error, the file system cannot say.
             if error.errno != errno.ENXIO:
                 yield start, stop
             return
@@ -113,14 +124,14 @@ def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
-    """Return the bytes of [start, stop) that are not holes."""
+    """Return the number of bytes of [start, stop) that are not in holes."""
     bounds = data_extents(file, start, file.size if stop is None else stop)
     return sum(end - begin for begin, end in bounds)
 
 
 @contextmanager
 def naming_full_disk(folder: Path | str) -> Iterator[None]:
-    """Add the folder to an error of a full disk that does not name a file."""
+    """Add the folder to the error of a full disk if the error does not name a file."""
     try:
         yield
     except OSError as error:
@@ -131,7 +142,7 @@ def naming_full_disk(folder: Path | str) -> Iterator[None]:
 
 @contextmanager
 def naming_damage(file: NamedFile) -> Iterator[None]:
-    """Turn a CorruptionError of the block into a DamagedFile."""
+    """Turn a CorruptionError raised in the block into a DamagedFile."""
     try:
         yield
     except CorruptionError as error:
@@ -142,7 +153,7 @@ _BLOCK = 4096
 
 
 class Peek:
-    """The first `size` bytes of an open file as a sequence that is sliced; it keeps the last block it read."""
+    """The first `size` bytes of an open file as a sliceable sequence that keeps the last block it read."""
 
     def __init__(self, handle: int, size: int) -> None:
         self._handle, self._size = handle, size
@@ -173,11 +184,11 @@ class Peek:
 
 
 Sliced = bytes | memoryview | Peek
-"""Bytes that are read by slices."""
+"""Bytes that are read by slicing."""
 
 
 def without_last_hole(file: NamedFile, unit: int) -> bytes:
-    """Read a file up to the hole that it ends with, in whole units of so many bytes if it has them.
+    """Read a file up to the hole at its end, rounded up to whole units of `unit` bytes if the file has them.
 
     A copy of a file can have a hole where a unit ends in zeros.
     """
@@ -185,7 +196,7 @@ def without_last_hole(file: NamedFile, unit: int) -> bytes:
 
 
 def read_data(file: NamedFile, unit: int) -> tuple[bytes, int]:
-    """Do what `without_last_hole` does; return also the bytes of the file that are not holes."""
+    """Like `without_last_hole`, but also return the number of bytes of the file that are not in holes."""
     with opened(file) as handle:
         size = min(file.size, os.fstat(handle).st_size)
         found = list(extents(handle, 0, file.size))
@@ -195,8 +206,9 @@ def read_data(file: NamedFile, unit: int) -> tuple[bytes, int]:
 
 @contextmanager
 def peeked(file: NamedFile) -> Iterator[Peek]:
-    """Open a file for a few looks; as with `mapped`, no more than its present length is seen."""
+    """Open a file for a few reads. As with `mapped`, bytes beyond its present length are not seen."""
     with opened(file) as handle:
         if hasattr(os, "posix_fadvise"):
+            # Readahead would fill the page cache with the zeros of preallocated files.
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
         yield Peek(handle, min(file.size, os.fstat(handle).st_size))

@@ -25,7 +25,7 @@ from rmqcli.store.read.files import NamedFile, mapped
 
 
 class IndexGeometry(NamedTuple):
-    """A file with its header, its number of slots, and the number of items that it has room for."""
+    """A file with its header, its number of slots, and the number of items it can contain."""
 
     file: NamedFile
     header: IndexHeader
@@ -34,12 +34,12 @@ class IndexGeometry(NamedTuple):
 
     @property
     def items(self) -> int:
-        """Items in use; number 0 is never used."""
+        """The number of items in use. Item number 0 is never used."""
         return max(self.header.index_count - 1, 0)
 
 
 class ChainLink(NamedTuple):
-    """An item on the chain of a slot: its number, its values, its store time (ms, of whole seconds)."""
+    """An item on the chain of a slot: its number, its values, its store time (ms, in whole seconds)."""
 
     number: int
     item: IndexItem
@@ -48,7 +48,10 @@ class ChainLink(NamedTuple):
 
 
 def index_files(path: Path) -> list[NamedFile]:
-    """Return the file, or those of a folder `index` or a store, oldest first. FileNotFoundError if none."""
+    """Return the file, or the files of an `index` folder or of a store, oldest first.
+
+    Raises FileNotFoundError if there is none.
+    """
     if path.is_file():
         if is_file_name(path.name):
             raise FileNotFoundError(2, "not an index file: it is named by an offset", str(path))
@@ -63,7 +66,10 @@ def index_files(path: Path) -> list[NamedFile]:
 
 
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
-    """Find the numbers of slots and items. CorruptionError if none fits, or `slots` does not."""
+    """Determine the numbers of slots and items.
+
+    Raises CorruptionError if none fits, or if `slots` does not.
+    """
     found = slots_of(data, file.size, slots)
     return IndexGeometry(file, decode_header(data), found, (file.size - item_position(found, 0)) // ITEM.size)
 
@@ -71,11 +77,12 @@ def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> 
 def key_chain(
     data: memoryview, index: IndexGeometry, topic: str, key: str
 ) -> tuple[int, int, list[ChainLink]]:
-    """Return the hash of a key, its slot, and every item on the slot's chain, newest first."""
+    """Return the hash of a key, its slot, and every item on the chain of the slot, newest first."""
     key_hash = index_key_hash(topic, key)
     slot = key_hash % index.slots
     links: list[ChainLink] = []
     (number,) = SLOT.unpack_from(data, slot_position(slot))
+    # The number of items bounds the walk if a damaged chain is a loop.
     while 0 < number < index.header.index_count and len(links) < index.items:
         item = decode_item(data, index.slots, number)
         time = index.header.begin_timestamp + item.time_diff * 1000
@@ -85,7 +92,7 @@ def key_chain(
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
-    """Return True if a file has items of a range of offsets and store times; `last` is ignored."""
+    """Return True if a file contains items of a range of offsets and store times; `last` is ignored."""
     offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
     times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
     return offsets and times and not wanted.only_new
@@ -96,7 +103,7 @@ def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
 
 
 def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:
-    """Return slots and items of the newest file, zeros if none tells, and file names by first offset."""
+    """Return slots and items of the newest sound file, or zeros, and the file names by first offset."""
     shape, names = (0, 0), {}
     try:
         files = index_files(folder)

@@ -1,7 +1,7 @@
-"""The lock of a store folder: a broker holds a POSIX record lock on byte 0 of `lock`, as Java's FileLock.
+"""The lock of a store folder: a broker holds a POSIX record lock on byte 0 of `lock`, like Java's FileLock.
 
-Such a lock belongs to a process, and closing any descriptor of the file drops it: a process that has the file
-open must not open it again.
+Such a lock belongs to a process, and closing any descriptor of the file releases it. A process that has the
+file open must therefore not open it again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 
 def is_locked(store: Path) -> bool:
-    """Return True if a broker holds the lock. Changes nothing."""
+    """Return True if a broker holds the lock. Does not change anything."""
     try:
+        # A broker in this process: opening and closing the file would release its lock.
         if _is_open(store / "lock"):
             return True
         handle = os.open(store / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -42,7 +43,7 @@ def _is_open(path: Path) -> bool:
     except OSError:
         return False
     for number in numbers:
-        with suppress(OSError):  # the descriptor that listed them is closed again
+        with suppress(OSError):  # the descriptor used for the listing is closed by now
             if os.path.samestat(os.fstat(number), wanted):
                 return True
     return False

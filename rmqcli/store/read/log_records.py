@@ -1,8 +1,8 @@
 """The records of a commit log in a range, chosen by a filter, with their bodies as stored.
 
-With NumPy whole blocks are filtered first, and only records that may be chosen are decoded. The last N
-records are found from the last file back; since only the first byte of a file is known to start a record,
-each file is walked from there.
+With NumPy, whole blocks are filtered first, and only records that may be chosen are decoded. The last N
+records are found by going back from the last file. Because only the first byte of a file is known to start a
+record, each file is walked from there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Progress = Callable[[int], None]
 def log_records(
     log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
 ) -> Iterator[Found]:
-    """Yield the chosen records of a range of commit-log offsets or store times; `last` counts chosen
-    records. Raises DamagedFile at damage. `progress` receives bytes.
+    """Yield the chosen records of a range of commit-log offsets or store times.
+
+    `last` counts chosen records. `progress` receives bytes. Raises DamagedFile at damage.
     """
     if wanted.only_new or wanted.last == 0:
         return
@@ -75,15 +76,16 @@ def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: Recor
 
 
 Last = tuple[list[int], DamagedFile | None]
-"""Positions of the last chosen records of a file, and the damage before them."""
+"""The positions of the last chosen records of a file, and the damage before which they end."""
 
 
 def last_records(
     log: CommitLogFiles, count: int, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
-    """Yield the last chosen records in the order of the log.
+    """Yield the last chosen records in log order.
 
-    For them the log ends at the last damage: the records before it come first, then DamagedFile is raised.
+    For these, the log ends at the last damage: the records before it are yielded first, then DamagedFile is
+    raised.
     """
     found: list[tuple[NamedFile, list[int]]] = []
     damage = None
@@ -115,7 +117,10 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
 
 
 def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
-    """Raise CorruptionError at an unusual record."""
+    """Return what `_last_of` returns, reading blocks from the end.
+
+    Raises CorruptionError at an unusual record.
+    """
     from codec.scan.predicate import last_candidates
 
     found: list[int] = []
@@ -130,11 +135,12 @@ def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordF
 
 
 def _walked(file: NamedFile, data: memoryview) -> tuple[Any, DamagedFile | None]:
-    """Return where records start, as an array, and the damage that ends the walk."""
+    """Return an array of the positions where records start, and the damage that ends the walk."""
     import numpy as np
 
     from codec.scan import scan_positions
 
+    # The quick walk stops at the first unusual record, from which the careful one continues.
     walk = scan_positions(data)
     further, damage = _places(file, data, walk.end)
     return np.append(walk.positions, np.array(further, dtype=np.int64)), damage

@@ -1,6 +1,7 @@
-"""Pending work of a broker: delayed messages of each level, and half messages without commit or rollback.
+"""Pending work of a broker: the delayed messages of each level, and half messages without commit or rollback.
 
-An op message names finished half messages by their queue offsets: one in 4.9, several with commas in 5.x.
+An op message names finished half messages by their queue offsets: one in 4.9, several separated by commas in
+5.x.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rmqcli.store.read.tables import delay_offsets, group_offsets
 
 
 class DelayLevel(NamedTuple):
-    """A delay level: `delay` in ms, None above the known levels; due times in ms, 0 with none pending."""
+    """A delay level; `delay` in ms, None above the known levels; due times in ms, 0 if nothing is pending."""
 
     level: int
     delay: int | None
@@ -48,7 +49,10 @@ class DelayLevel(NamedTuple):
 
 
 class DelayedMessage(NamedTuple):
-    """A message that waits, `due` in ms; its topic and queue are the real ones, its offset the level's."""
+    """A waiting message, `due` in ms.
+
+    Its topic and queue are the real ones, its queue offset that in the level's queue.
+    """
 
     level: int
     due: int
@@ -57,7 +61,7 @@ class DelayedMessage(NamedTuple):
 
 
 class HalfMessage(NamedTuple):
-    """A half message without an op message; `checks` counts how often its producer was asked.
+    """A half message without an op message; `checks` counts how often its producer was asked to decide.
 
     `message` has its real topic and queue, and its offset in the queue of half messages.
     """
@@ -100,7 +104,10 @@ def _queues(store: Path, topic: str) -> list[tuple[int, ConsumeQueueFiles]]:
 
 
 def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]:
-    """Yield undelivered messages in the order of delivery. Raises DamagedFile where no record is."""
+    """Yield the undelivered messages in the order of delivery.
+
+    Raises DamagedFile where there is no record.
+    """
     with LogReader(store) as log:
         for number, files in _queues(store, SystemTopic.SCHEDULE):
             for entry in files.entries(level.offset) if number + 1 == level.level else ():
@@ -113,7 +120,7 @@ def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]
 
 
 def half_messages(store: Path) -> Iterator[HalfMessage]:
-    """Yield the half messages after the last one known to be finished, oldest first, by queue."""
+    """Yield the half messages after the last one known to be finished, oldest first, queue by queue."""
     known = {
         (one.topic, one.queue_id): one.offset
         for one in group_offsets(store)
@@ -154,12 +161,13 @@ def _with_real_topic(entry: QueueEntry, message: MessageExt) -> MessageExt:
 
 
 def _done(store: Path, queue_id: int, log: LogReader) -> set[int]:
-    """Return the queue offsets that the op messages of a queue name."""
+    """Return the queue offsets named by the op messages of a queue."""
     done: set[int] = set()
     for number, files in _queues(store, SystemTopic.TRANS_OP_HALF):
         for entry in files.entries() if number == queue_id else ():
             found = log.find(entry.commit_log_offset)
             for _, message in plain_bodies([] if found is None else [found], ignore_damage):
                 texts = message.body.decode("ascii", "replace").split(",")
+                # An offset has at most 19 digits, and int() raises ValueError for thousands of them.
                 done.update(int(text) for text in texts if text.isdecimal() and len(text) < 20)
     return done

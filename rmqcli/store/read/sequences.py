@@ -1,8 +1,8 @@
-"""The queue offsets of a commit log as runs, whatever the files derived from the log say. A sound queue has
-one.
+"""The queue offsets of a commit log as runs, read from the log alone, whatever the files derived from it
+contain. A sound queue has one run.
 
-A run ends where the next record of its queue has another offset than the next one: behind a lost record, in a
-topic that was deleted and created again, or at a record whose queue offset, queue or topic is damaged.
+A run ends where the next record of its queue does not have the next offset: after a lost record, in a topic
+that was deleted and created again, or at a record whose queue offset, queue or topic is damaged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLOCK_RECORDS = 4096
 
 
 class Run(NamedTuple):
-    """Queue offsets `first` to `last`; the commit-log offsets of the first and the last record."""
+    """Queue offsets `first` to `last`, and the commit-log offsets of the first and the last record."""
 
     first: int
     last: int
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 class Sequences:
-    """The runs of each queue in the order of the log."""
+    """The runs of each queue, in log order."""
 
     def __init__(self) -> None:
         self.queues: dict[QueueKey, list[Run]] = {}
@@ -64,7 +64,7 @@ class Sequences:
 
 
 def messages_in(record: RecordScan) -> int:
-    """Return the number of queue offsets of a record: an inner batch of 5.x has several."""
+    """Return the number of queue offsets of a record, more than 1 only for an inner batch of 5.x."""
     if not record.sys_flag & MessageSysFlag.INNER_BATCH:
         return 1
     count = decode_properties(record.properties).get(PropertyName.INNER_NUM, "")

@@ -1,4 +1,4 @@
-"""The tables that a broker saves beside its messages: checkpoint and `config/*.json`.
+"""The tables that a broker saves next to its messages: checkpoint and `config/*.json`.
 
 As in a broker, a table that is missing, empty or unreadable is read from its `.bak`.
 """
@@ -43,7 +43,7 @@ _JSON = (
     "timermetrics",
     "transactionMetrics",
 )
-"""Tables that only 5.x has."""
+"""Tables that exist only in 5.x."""
 TABLES = (*_TABLES, *_JSON)
 _MEMBERS = {
     "consumerOrderInfo.json": "table",
@@ -51,12 +51,12 @@ _MEMBERS = {
     "timermetrics": "timingCount",
     "transactionMetrics": "transactionCount",
 }
-"""The member that holds such a table; one without it is damaged, or another table."""
+"""The member that contains the table. A file without it is damaged, or is another table."""
 
 
 _MISSING, _EMPTY = "missing", "empty"
 _MARKS = ("commitlog", "consumequeue", "config", "checkpoint", "abort", "lock")
-"""Names that identify a store folder; a broker without topics has only the last two."""
+"""Names that identify a store folder. A broker without topics has only the last two."""
 
 
 class GroupOffset(NamedTuple):
@@ -69,9 +69,10 @@ class GroupOffset(NamedTuple):
 
 
 def store_folder(path: Path) -> Path:
-    """Return `path` when it is a store folder. Raises FileNotFoundError."""
+    """Return `path` if it is a store folder. Raises FileNotFoundError if not."""
     if _is_store(path):
         return path
+    # Raises the plain error first if nothing is at this path.
     path.stat()
     text = "not a store folder: no commitlog, consumequeue, config or checkpoint is in it"
     around = next((folder for folder in path.resolve().parents if _is_store(folder)), None)
@@ -88,7 +89,10 @@ def read_checkpoint(store: Path) -> Checkpoint | None:
 
 
 def read_safe_point(store: Path) -> SafePoint | None:
-    """Read what a broker of rmq adds to that file; None if missing. Raises DamagedFile."""
+    """Read the part of the checkpoint file that only rmq's broker writes; None if missing.
+
+    Raises DamagedFile.
+    """
     return _read_checkpoint(store, decode_safe_point)
 
 
@@ -109,8 +113,9 @@ def topics(store: Path) -> dict[str, TopicConfig]:
 
 
 def deleted_topics(store: Path) -> dict[str, int]:
-    """Read deletedTopics.json: topic → the commit-log offset before which no record belongs to it; {} if it
-    cannot be read.
+    """Read deletedTopics.json: topic → the commit-log offset before which no record belongs to the topic.
+
+    {} if it cannot be read.
     """
     try:
         return dict(_load(store, "deletedTopics.json", DeletedTopics()).deleted_topics)
@@ -134,12 +139,15 @@ def group_offsets(store: Path) -> list[GroupOffset]:
 
 
 def delay_offsets(store: Path) -> dict[int, int]:
-    """Read delayOffset.json: level → the queue offset that is delivered next."""
+    """Read delayOffset.json: level → the queue offset of the next message to deliver."""
     return dict(_load(store, "delayOffset.json", DelayOffsetSerializeWrapper()).offset_table)
 
 
 def _load(store: Path, name: str, empty: Table) -> Table:
-    """Read a table of a store, or a table file. FileNotFoundError for another table; DamagedFile."""
+    """Read a table of a store, or a table file.
+
+    Raises FileNotFoundError if the file is another table, and DamagedFile.
+    """
     if store.name.removesuffix(".bak") in _TABLES.keys() - {name} and store.is_file():
         raise FileNotFoundError(2, f"this is not {name}", str(store))
     path = store / "config" / name if store.is_dir() else store
@@ -160,7 +168,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
 
 
 def _require_member(name: str, data: bytes) -> None:
-    """Raise BodyError for a file that is no JSON object, or has members but not that of its table."""
+    """Raise BodyError for a file that is not a JSON object or lacks the member of its table."""
     found, member = read_json(data), _MEMBERS.get(name)
     if not isinstance(found, dict) or (
         found and member is not None and not isinstance(found.get(member), dict)
@@ -169,7 +177,10 @@ def _require_member(name: str, data: bytes) -> None:
 
 
 class TableFile(NamedTuple):
-    """A table's file or `.bak`: `problem` is None for a sound one, else "missing", "empty" or the damage."""
+    """The file of a table or its `.bak`.
+
+    `problem` is None for a sound one, else "missing", "empty" or the damage.
+    """
 
     path: Path
     problem: str | None
@@ -198,8 +209,9 @@ def table_files(store: Path, name: str) -> tuple[TableFile, TableFile]:
 
 
 def backup_in_use(store: Path, name: str) -> TableFile | None:
-    """Return the file of a table of TABLES that is not sound, if its `.bak` is read instead. `store` may be
-    the file.
+    """Return the file of a table of TABLES if it is not sound and its `.bak` is read instead.
+
+    `store` may be the file.
     """
     path = store / "config" / name if store.is_dir() else store
     file = _table_file(path, name)
@@ -230,13 +242,16 @@ FOLDERS: Final[Mapping[str, str]] = {
     "groups": "subscriptionGroups",
     "offsets": "consumerOffsets",
 }
-"""Our words for the tables, and the names of their folders."""
+"""Our names for the tables, with the names of their folders."""
 _CURRENT: Final = "CURRENT"
-"""The file that every database has."""
+"""A file that every RocksDB database contains."""
 
 
 def find_tables(path: Path) -> dict[str, Path]:
-    """Return the folders of tables in a store folder, in its `config`, or `path` itself; empty without any."""
+    """Return the folders of the tables in a store folder, in its `config`, or at `path` itself.
+
+    Empty if there are none.
+    """
     if (path / _CURRENT).is_file():
         return {next((word for word, name in FOLDERS.items() if name == path.name), path.name): path}
     places = [path / "config", path]
@@ -245,9 +260,9 @@ def find_tables(path: Path) -> dict[str, Path]:
 
 
 def read_entries(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of a table in the order of their names.
+    """Yield the names and values of a table, sorted by name.
 
-    Raises ImportError without the library, CorruptionError for what is no such table.
+    Raises ImportError without the library, CorruptionError if the folder is not such a table.
     """
     from rocksdict import AccessType, Options, Rdict
 
@@ -258,7 +273,7 @@ def read_entries(folder: Path) -> Iterator[tuple[str, Any]]:
         try:
             families = dict.fromkeys(Rdict.list_cf(links, options), options)
             database: Any = Rdict(links, options, families, AccessType.read_only())
-        except Exception as error:  # the library has no type of its own for what RocksDB says
+        except Exception as error:  # the library has no exception type for RocksDB's errors
             raise CorruptionError(f"{folder}: no RocksDB that can be read: {error}") from None
         try:
             for name, value in database.items():

@@ -1,6 +1,6 @@
 """The choice between reading store files with NumPy, many records at a time, and record by record.
 
-NumPy and PyArrow come with the extra `export`; without them the results are the same, record by record.
+NumPy and PyArrow come with the extra `export`. The results are the same without them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True
 
 
 def is_vectorised() -> bool:
-    """Return True if the packages of the extra `export` are there, unless `vectorising` disables them."""
+    """Return True if the packages of the extra `export` are installed, unless `vectorising` disables them."""
     return _SETTINGS.get()[0] and _are_installed()
 
 
@@ -31,7 +31,7 @@ def block_records() -> int:
 
 @contextmanager
 def vectorising(*, enabled: bool = True, block_records: int = 1 << 14) -> Iterator[None]:
-    """Set, within the block, whether files are read many records at a time, and how many. For tests."""
+    """Set, within the block, whether files are read many records at a time, and how many. Used by tests."""
     token = _SETTINGS.set((enabled, block_records))
     try:
         yield

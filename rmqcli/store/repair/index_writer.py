@@ -1,7 +1,7 @@
 """Writer of index files from key hashes, byte for byte as Java's `IndexService` writes them.
 
-A file is named after its creation time, which is unknown later: a file that begins at the same record as an
-old one gets its name, others the store time of their first record.
+A file is named after its creation time, which cannot be known afterwards. A file that begins at the same
+record as an old one gets its name; others are named after the store time of their first record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _KEYED: Final = Struct(">iqq")
 
 
 class IndexWriter:
-    """Writes the files of a folder `index`. `names` maps the offset that a file begins at to its name."""
+    """Writes the files of a folder `index`.
+
+    `names` maps the commit-log offset at which a file begins to its name.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class IndexWriter:
     ) -> None:
         self.files = self.items = 0
         self.completed_timestamp = 0
-        """End time (ms) of the last full file, as the checkpoint holds it."""
+        """The end time (ms) of the last full file, which the checkpoint contains."""
         self._folder = folder
         self._slots = slots
         self._capacity = items
@@ -61,9 +64,10 @@ class IndexWriter:
             self._put(self._pages, key_hash, offset, timestamp)
 
     def put_many(self, keyed: bytes) -> None:
-        """Write index items, as `codec.core.dispatch` tells them."""
+        """Write index items, in the form that `codec.core.dispatch` produces."""
         items, at = list(_KEYED.iter_unpack(keyed)), 0
         while at < len(items):
+            # The first item of a file sets the begin of its header, so it is written singly.
             if self._pages is None or self._header.index_count in (1, self._capacity):
                 key_hash, offset, timestamp = items[at]
                 self.put([key_hash], offset, timestamp)
@@ -74,7 +78,7 @@ class IndexWriter:
             at = end
 
     def _put_some(self, pages: mmap.mmap, items: list[IndexItem]) -> None:
-        """Write items, for which the file, which has one already, has room."""
+        """Write several items to a file that has at least one already and space for all of them."""
         header = self._header
         with memoryview(pages) as view:
             used = put_items(view, self._slots, header.index_count, header.begin_timestamp, items)
@@ -107,7 +111,7 @@ class IndexWriter:
         self.items += 1
 
     def _roll(self, offset: int, timestamp: int) -> None:
-        """Start a file; its times begin where those of the one before it end."""
+        """Start a file. Its times begin where those of the previous file end."""
         full = self._header
         self.finish()
         if self.files:

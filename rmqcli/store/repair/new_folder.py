@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all: half a store would pass for a store."""
+"""Folders that appear complete or not at all, because half a store would pass for a store."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def require_empty(out: Path) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder beside `out` that takes its name when the block ends, or is removed on an error.
+    """Yield a folder next to `out` that is renamed to `out` when the block ends, or removed on an error.
 
     Raises FileExistsError unless `out` is missing or empty. The remains of a killed process are removed
-    first, unless another process still writes there.
+    first, unless another process is still writing there.
     """
     require_empty(out)
     out = out.resolve()
@@ -45,7 +45,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def _own(work: Path) -> int:
-    """Return a handle that holds the emptied folder while it is open."""
+    """Return a handle that locks the emptied folder as long as it is open."""
     work.mkdir(parents=True, exist_ok=True)
     handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,7 +1,7 @@
-"""Writer of consume queue files: preallocated, of one size, as a broker creates them (Java `ConsumeQueue`).
+"""Writer of consume-queue files: preallocated, of one size, as a broker creates them (Java `ConsumeQueue`).
 
-Entries are buffered for each queue, so that any number of queues needs little memory and no open files.
-Missing offsets become fillers.
+Entries are buffered per queue, so that any number of queues needs little memory and no open files. Missing
+offsets become fillers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from codec.store.dispatch import DispatchedEntry
 from codec.store.file_names import file_name, is_queue_folder
 
 MAX_GAP = 1 << 20
-"""Missing queue offsets in a row; a larger gap is a damaged number."""
+"""The most consecutive queue offsets that may be missing. A larger gap means that the number is damaged."""
 MAX_OFFSET = (1 << 56) - 1
 _BUFFERED = 1 << 14
 _ALL_BUFFERED = 1 << 26
-"""Bytes of entries after which every queue is written: all buffers together are not larger."""
+"""The bytes of added entries after which all queues are written: a limit for all buffers together."""
 
 
 class QueueWriter:
-    """Writes one queue from offset `first` up to `next_offset`; `missing` counts the fillers between."""
+    """Writes one queue from offset `first` up to `next_offset`; `missing` counts the fillers in between."""
 
     def __init__(self, folder: Path, file_size: int, *, may_go_back: bool = False) -> None:
         self.first = self.next_offset = self.missing = 0
@@ -44,8 +44,9 @@ class QueueWriter:
         return self._has_restarted and self.next_offset == 1 and not self._may_go_back
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Add the next entry. Raises CorruptionError if its offset is impossible: a queue that begins again
-        does so at 0, and goes on from there.
+        """Add the next entry. Raises CorruptionError if its offset is impossible.
+
+        A queue that begins again must do so at 0 and continue from there.
         """
         gap = entry.queue_offset - self.next_offset
         if self._empty:
@@ -66,7 +67,8 @@ class QueueWriter:
             self.flush()
 
     def put_run(self, topic: str, queue_id: int, first: int, entries: bytes) -> None:
-        """Add entries of queue offsets that follow one another. Raises what `put` raises."""
+        """Add entries of consecutive queue offsets. Raises CorruptionError like `put`."""
+        # Only the first entry can have an impossible offset; the others follow it.
         if first != self.next_offset or self._is_only_restarted:
             self.put(DispatchedEntry(topic, queue_id, first, *ENTRY.unpack_from(entries)))
             first, entries = first + 1, entries[ENTRY.size :]
@@ -76,7 +78,7 @@ class QueueWriter:
             self.flush()
 
     def _start(self, offset: int) -> None:
-        """Start a queue; one that does not begin at 0 is filled from the start of its first file."""
+        """Start a queue. If it does not begin at 0, its first file is filled up to its first entry."""
         if not 0 <= offset <= MAX_OFFSET:
             raise CorruptionError(f"a queue offset of {offset}")
         at = offset * ENTRY.size
@@ -85,7 +87,7 @@ class QueueWriter:
         self.first = offset
 
     def _restart(self, offset: int) -> None:
-        """Start the queue again at an offset that it had: the topic was deleted and created again."""
+        """Start the queue again at an offset that it already had: the topic was deleted and created again."""
         self._has_restarted = True
         self._buffer.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -104,6 +106,7 @@ class QueueWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._folder / file_name(base), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
+            # The first write to a file, which creates it, is always at position 0.
             if position == 0:
                 os.ftruncate(handle, self._file_size)
             os.pwrite(handle, piece, position)
@@ -112,7 +115,10 @@ class QueueWriter:
 
 
 class QueuesWriter:
-    """Writes all queues. With `may_go_back`, for a log that was salvaged, one may begin again anywhere."""
+    """Writes all queues.
+
+    With `may_go_back`, used for a salvaged log, a queue may begin again at any offset.
+    """
 
     def __init__(
         self, folder: Path, file_size: int = FILE_ENTRIES * ENTRY.size, *, may_go_back: bool = False
@@ -124,12 +130,15 @@ class QueuesWriter:
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Raise CorruptionError if the topic cannot name a folder, or the offset is impossible."""
+        """Add an entry.
+
+        Raises CorruptionError if the topic cannot name a folder, or if the offset is impossible.
+        """
         self._queue(entry.topic, entry.queue_id).put(entry)
         self._add(ENTRY.size)
 
     def put_run(self, topic: str, queue_id: int, first: int, entries: bytes) -> None:
-        """Add the entries of a queue from an offset on. Raises what `put` raises."""
+        """Add the entries of a queue from an offset on. Raises CorruptionError like `put`."""
         self._queue(topic, queue_id).put_run(topic, queue_id, first, entries)
         self._add(len(entries))
 
@@ -172,7 +181,10 @@ class BatchQueuesWriter:
         self.queues: dict[tuple[str, int], _BatchQueue] = {}
 
     def put(self, entry: DispatchedEntry, count: int, store_timestamp: int) -> None:
-        """Add the unit of a record with `count` messages. CorruptionError if the topic is no folder."""
+        """Add the unit of a record with `count` messages.
+
+        Raises CorruptionError if the topic cannot name a folder.
+        """
         key = entry.topic, entry.queue_id
         if key not in self.queues:
             if not is_queue_folder(*key):

@@ -1,7 +1,7 @@
 """Consume queues and index, rebuilt from a commit log.
 
-The commit log must be sound; a damaged one is salvaged first. In place, everything is built beside the old
-folders, which are then renamed, never removed.
+The commit log must be sound; a damaged one must be salvaged first. When rebuilding in place, everything is
+built next to the old folders, which are then renamed, never removed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ BATCH_FILE_SIZE = consume_queue.FILE_UNITS * consume_queue.UNIT.size
 
 
 class Shape(NamedTuple):
-    """Sizes of the files to write, names of index files to use again, the delay levels, the topics with batch
-    queues. `unknown` are the broker properties of sizes that are RocketMQ's for want of a file. `deleted`
-    maps topics to the commit-log offset before which no record belongs to them.
+    """The layout of the rebuilt files.
+
+    It has the file sizes, index file names to reuse, the delay levels, and the topics with batch queues.
+    `unknown` names the broker properties whose values are RocketMQ's defaults because no file shows them.
+    `deleted` maps topics to the commit-log offset before which no record belongs to them.
     """
 
     queue_file_size: int = QUEUE_FILE_SIZE
@@ -63,7 +65,10 @@ _PROPERTIES = {
 
 
 def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
-    """Return the shape of a store's files; `properties` of its broker come first. ValueError."""
+    """Return the layout of the files of a store. The `properties` of its broker, if given, take precedence.
+
+    Raises ValueError for a property that is not a size.
+    """
     topics = batch_topics(store)
     slots, items, names = shape_of_index(store / "index")
     found = {
@@ -72,6 +77,7 @@ def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
         "index_items": items,
         "batch_file_size": _usual(store / consume_queue.FOLDER, consume_queue.UNIT.size),
     }
+    # Without batch queues their size is not looked up, so that it is not reported as unknown.
     if not topics:
         found["batch_file_size"] = BATCH_FILE_SIZE
     given = {name: value for name, value in (properties or {}).items() if name in _PROPERTIES}
@@ -95,7 +101,7 @@ def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
 
 
 def _usual(folder: Path, unit: int) -> int:
-    """Return the most frequent size of queue files; 0 without any."""
+    """Return the most frequent size of the queue files; 0 if there are none."""
     found = (path.stat().st_size for path in folder.glob(f"*/*/{NAME_PATTERN}"))
     return _most_frequent(size for size in found if size and size % unit == 0)
 
@@ -112,7 +118,9 @@ _PIECE = 1 << 16
 
 
 class Rebuilt(NamedTuple):
-    """The result of `build`: `records` read, what was written, and `missing`, fillers for missing offsets."""
+    """The result of `build`: the number of `records` read, counts of written data, and in `missing` the
+    number of fillers written for missing queue offsets.
+    """
 
     records: int
     queues: int
@@ -124,7 +132,7 @@ class Rebuilt(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A file that differs from the built one: `kind` new, gone or changed (from byte `position` on)."""
+    """A file that differs from the built one; `kind` is new, gone or changed (from byte `position` on)."""
 
     path: str
     kind: str
@@ -139,8 +147,9 @@ def build(
     *,
     may_go_back: bool = False,
 ) -> Rebuilt:
-    """Write the log's consume queues and index into `out`. Raises DamagedFile at damage; `may_go_back` is
-    that of `QueuesWriter`.
+    """Write the consume queues and the index of the log into `out`. Raises DamagedFile at damage.
+
+    `may_go_back` is passed to `QueuesWriter`.
     """
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size, may_go_back=may_go_back)
     batches = BatchQueuesWriter(out / consume_queue.FOLDER, shape.batch_file_size)
@@ -184,7 +193,7 @@ class _Writers:
         self._dispatch = Dispatch(apart=shape.batch_topics | shape.deleted.keys())
 
     def put_records(self, walk: Walk) -> None:
-        """Dispatch some of the next records of a walk."""
+        """Dispatch the next block of records of a walk."""
         count = walk.count
         is_general = not self._dispatch.add_all(walk, _BLOCK_RECORDS)
         runs, items = self._dispatch.take()
@@ -211,7 +220,7 @@ class _Writers:
 
 
 def compare(store: Path, built: Path) -> list[Difference]:
-    """Return how the consume queues and index of a store differ from the ones built."""
+    """Return the differences between the consume queues and index of a store and the ones built."""
     found: list[Difference] = []
     for folder in FOLDERS:
         old, new = _files(store / folder), _files(built / folder)
@@ -230,9 +239,9 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _first_difference(old: Path, new: Path) -> int | None:
-    """Return the first byte that differs, or the end of the shorter file; None if none does.
+    """Return the first byte that differs, or the end of the shorter file; None if the files are equal.
 
-    What is a hole in both is not read: preallocated files are mostly holes.
+    Ranges that are holes in both files are not read, because preallocated files are mostly holes.
     """
     files = [NamedFile(path, None, path.stat().st_size) for path in (old, new)]
     least, most = sorted(file.size for file in files)
@@ -250,10 +259,11 @@ def _first_difference(old: Path, new: Path) -> int | None:
 
 
 def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
-    """Replace the folders of a store by the ones built, on the same file system; return the new paths of
-    the old ones.
+    """Replace the folders of a store with the ones built, on the same file system.
 
-    An extension folder is also renamed: rebuilt entries hold the tags codes themselves.
+    Return the new paths of the old folders.
+
+    An extension folder is also renamed, because rebuilt entries contain the tags codes themselves.
     """
     kept: list[Path] = []
     for folder in (*FOLDERS, _EXTENSION):
@@ -267,7 +277,10 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
 
 @contextmanager
 def work_folder(store: Path) -> Iterator[Path]:
-    """Yield an empty folder in a locked store, removed at the end, as are remains of a killed process."""
+    """Yield an empty folder in a locked store and remove it at the end.
+
+    Removes the remains of a killed process first.
+    """
     work = store / f"rebuild{UNFINISHED}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

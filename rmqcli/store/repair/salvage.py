@@ -1,16 +1,16 @@
 """A new, sound store from the remains of a damaged one.
 
-Every kept record keeps its place, so that message ids, transactions and queue offsets hold. A lost stretch is
-filled:
+Every kept record keeps its offset, so that message ids, transactions and queue offsets stay valid. Lost
+ranges are filled:
 
-* Each lost queue offset gets a message with an empty body and the property LOST, since no reader of
-  RocketMQ could step over a gap. In the queues of delayed, timed and half messages, where such a message
-  would be acted on, entries are fillers, which readers skip.
-* The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its
-  filler.
+* Each lost queue offset gets a message with an empty body and the property LOST, because no RocketMQ consumer
+  could get past a gap. In the queues of delayed, timed and half messages, where such a message would be acted
+  on, the entries are fillers, which readers skip.
+* The remaining space becomes rolled-back records, which are in no queue and no index, and at the end of a
+  file its filler.
 
-A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. Tables
-of `config` are copied, or taken from their `.bak`. The source is only read.
+If properties of a kept record do not parse, only those pairs are dropped. Queues and index are rebuilt. The
+tables of `config` are copied, or taken from their `.bak`. The source is only read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from rmqcli.store.repair.salvage_scan import (
 from rmqcli.store.repair.salvage_tables import copy_config, copy_others, salvage_tables
 
 LOST = "LOST"
-"""Property of a message that stands for a lost one, and the topic of records that only fill."""
+"""The property of a message that replaces a lost one, and the topic of records that only fill space."""
 _UNFILLED = SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF, SYSTEM_TOPIC_PREFIX
 _FILLING = 1 << 20
 _COPIED = 1 << 22
@@ -55,7 +55,9 @@ _LOST_PROPERTY = encode_properties({LOST: "true"})
 
 
 class Plan(NamedTuple):
-    """Kept records, lost queue offsets, and those that each lost stretch (by its start) will stand for."""
+    """The kept records, the lost queue offsets, and in `placed` those that each lost range, keyed by its
+    start, is filled with.
+    """
 
     scan: LogScan
     gone: list[Gone]
@@ -65,10 +67,10 @@ class Plan(NamedTuple):
 class Salvaged(NamedTuple):
     """The result of a salvage.
 
-    `lost` includes the end of the log that only its consume queues know of. `gone` are runs of lost queue
-    offsets: topic, queue id, first, last. `placed` messages stand for some of these, but for none at the end
-    of the log, where no reader steps over a hole. `mended` are the commit-log offsets of kept records that
-    lost properties. `notes` say what else was mended or lost.
+    `lost` includes the end of the log if only its consume queues show it. `gone` are runs of lost queue
+    offsets: topic, queue id, first, last. `placed` counts the messages that replace lost ones; there are none
+    at the end of the log, where consumers never reach the gap. `mended` are the commit-log offsets of kept
+    records that lost properties. `notes` say what else was repaired or lost.
     """
 
     records: int
@@ -81,14 +83,14 @@ class Salvaged(NamedTuple):
 
 
 def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Plan:
-    """Read a store folder and plans the new one. Raises FileNotFoundError without a commit log."""
+    """Read a store folder and plan the new one. Raises FileNotFoundError without a commit log."""
     scan = scan_log(CommitLogFiles(store), progress)
     gone = gone_offsets(scan, store, drop_misplaced(scan, store))
     return Plan(scan, gone, _place(scan, gone))
 
 
 def _place(scan: LogScan, gone: list[Gone]) -> dict[int, list[Gone]]:
-    """Assign every lost offset to the first stretch between its neighbours that has room."""
+    """Assign every lost offset to the first lost range between its neighbours that has space for it."""
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
     room = [stretch.end - stretch.begin - (FILLER_HEAD_SIZE if stretch.at_end else 0) for stretch in lost]
@@ -111,9 +113,9 @@ def _smallest(topic: str) -> int:
 
 
 def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda size: None) -> Salvaged:
-    """Write a store folder `out`. Raises FileExistsError unless it is missing or empty.
+    """Write the store folder `out`. Raises FileExistsError unless it is missing or empty.
 
-    `progress` receives the bytes of the log twice: for reading, and for queues and index.
+    `progress` receives the bytes of the log twice: once for reading, once for queues and index.
     """
     require_empty(out)
     planned = plan(store, progress)
@@ -137,6 +139,7 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
     ]
     if scan.files:
         shape = shape_of(store)
+        # Offsets may go back where a topic was deleted and created again.
         rebuilt = build(CommitLogFiles(out), out, shape, progress, may_go_back=True)
         notes += [f"no file tells {name}: RocketMQ's default is taken" for name in shape.unknown]
     notes += [*salvage_tables(store, out), *copy_others(store, out)]
@@ -151,9 +154,10 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
 
 
 def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
-    """Write one new file; `stamp` and the result are the last store times before and in it."""
+    """Write one new file. `stamp` is the last store time before the file; returns the last one in it."""
     handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
+        # Bytes that are not written stay zeros: the unused rest of a file.
         os.ftruncate(handle, size)
         runs: list[tuple[int, int, LostStretch | None]] = [(begin, end, None) for begin, end in file.kept]
         runs += [(stretch.begin, stretch.end, stretch) for stretch in file.lost]
@@ -188,15 +192,16 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 
 def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:
-    """Yield the bytes of a lost stretch. At the tail of the log nothing need follow the messages."""
+    """Yield the bytes that fill a lost range. At the tail of the log nothing has to follow the messages."""
     position = stretch.begin
     for number, one in enumerate(gone):
         needed = sum(_smallest(later.topic) for later in gone[number + 1 :])
         spare = stretch.end - position - needed - _smallest(one.topic)
         spare -= FILLER_HEAD_SIZE if stretch.at_end else 0
-        # Space after the last message that is too small for a record becomes its body.
+        # If the space after the last message is too small for a record, it becomes the body of that message.
         body = spare if number == len(gone) - 1 and spare < SMALLEST and not stretch.at_end else 0
         left = spare - len(_LOST_PROPERTY)
+        # LOST is added only if the rest is then empty or large enough for a record.
         named = not body and (left >= (0 if stretch.at_end else SMALLEST) or left == 0)
         properties = _LOST_PROPERTY if named else b""
         queue = one.queue_id, one.queue_offset

@@ -1,10 +1,10 @@
-"""Records whose topic, queue or queue offset is damaged, which no CRC covers.
+"""Records whose topic, queue or queue offset is damaged; no CRC covers these fields.
 
-The log itself decides: a record whose queue offset continues or precedes that of a neighbour in its queue is
-kept, whatever its consume queue says. One that stands alone is lost when it breaks the sequence of its
-neighbours, or when a queue entry contradicts it and none confirms it: it may be kept where records around it
-are lost, unless the queue of that entry lacks just this record. A queue file that contradicts most records
-that it points at is another queue's, or garbage, and says nothing.
+The log itself decides. A record whose queue offset continues or precedes that of a neighbour in its queue is
+kept, whatever its consume queue says. An isolated record is lost if it breaks the sequence of its neighbours,
+or if a queue entry contradicts it and none confirms it. In the second case it may be kept where records
+around it are lost, unless the queue of that entry lacks just this record. A queue file that contradicts most
+of the records it points to belongs to another queue, or is garbage, and is ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rmqcli.store.verify.agreement import Agreement
 
 
 class Places:
-    """Parts [begin, end) of a commit log, which do not overlap."""
+    """Ranges [begin, end) of a commit log that do not overlap."""
 
     def __init__(self, parts: Iterable[tuple[int, int]]) -> None:
         ordered = sorted(parts)
@@ -46,7 +46,10 @@ class Places:
 
 
 def entries_into(queue: Queue, places: Places) -> Iterator[QueueEntry]:
-    """Yield the entries of a queue that lead there, fillers excluded; one of size 0 ends the queue."""
+    """Yield the entries of a queue that point into `places`, without fillers.
+
+    An entry of size 0 ends the queue.
+    """
     for file in queue.files.files:
         data = without_last_hole(file, ENTRY.size)
         written = written_entries(data)
@@ -61,20 +64,21 @@ _begin_of = attrgetter("begin")
 
 
 class Order(NamedTuple):
-    """The runs of the records that are kept, and the queue files to distrust."""
+    """The runs of the kept records, and the queue files to distrust."""
 
     kept: Sequences
     distrusted: frozenset[Path]
 
 
 def drop_misplaced(scan: LogScan, store: Path) -> Order:
-    """Turn kept records that cannot be where they say into lost ones."""
+    """Turn kept records whose topic, queue or queue offset cannot be right into lost ones."""
     queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
     with LogViews([file.file for file in scan.files]) as views:
         found = _claims(scan, views, queues, partial(_suspect_entries, _agreement(scan, queues)))
         claims = [claim for claim in found if not claim.agrees]
         distrusted = _contradicting_files(claims)
         suspects = {claim.offset: claim for claim in claims if claim.path not in distrusted}
+        # Another entry may confirm a suspect, so the entries that point to suspects are read in full.
         if suspects:
             places = Places((offset, offset + 1) for offset in suspects)
             confirmed = _claims(scan, views, queues, lambda queue: entries_into(queue, places))
@@ -104,7 +108,7 @@ def sequences_of(scan: LogScan) -> Sequences:
 
 
 class _LostBetween:
-    """Answers whether a record may be lost between two others; None is the begin of the log."""
+    """Says whether a record may be lost between two others; None stands for the beginning of the log."""
 
     def __init__(self, scan: LogScan) -> None:
         self._begins = [stretch.begin for stretch in scan.lost]
@@ -117,7 +121,7 @@ class _LostBetween:
 
 
 def _lacks(runs: list[Run], claim: _Claim) -> bool:
-    """Return True when the records of a queue around a claim's have the queue offsets around the claim's."""
+    """Return True if a queue has records around the claimed one, but none with the claimed queue offset."""
     number = bisect_left(runs, claim.offset, key=_begin_of)
     behind = number + any(run.begin == claim.offset for run in runs[number : number + 1])
     before, after = runs[max(number - 1, 0) : number], runs[behind : behind + 1]
@@ -129,7 +133,10 @@ def _lacks(runs: list[Run], claim: _Claim) -> bool:
 def _unfit(
     runs: list[Run], suspects: Set[int], misplaced: Set[int], may_be_lost: _LostBetween
 ) -> Iterator[tuple[int, str]]:
-    """Yield places of records that cannot be where they say, and why; those misplaced fit elsewhere."""
+    """Yield the commit-log offset of each record that cannot be right, with the reason.
+
+    Those in `misplaced` fit elsewhere.
+    """
     before: Run | None = None
     for run, after in zip(runs, [*runs[1:], None], strict=True):
         fits = run.begin not in misplaced and _fits(before, run, after, may_be_lost)
@@ -142,7 +149,7 @@ def _unfit(
 
 
 def _breaks(before: Run | None, run: Run, after: Run | None) -> bool:
-    """Return True when the neighbours are in order without a record, and not with it.
+    """Return True if the neighbours of a record are in order without it, but not with it.
 
     A queue that begins at 0 again is one whose topic was deleted and created again.
     """
@@ -164,9 +171,10 @@ def _fits(before: Run | None, run: Run, after: Run | None, may_be_lost: _LostBet
 
 
 class _Claim(NamedTuple):
-    """A queue entry that points at a kept record, and whether they agree; `written` entries are around it.
+    """A queue entry that points to a kept record, and whether the two agree.
 
-    `offset` is that in the commit log, `key` and `queue_offset` are those of the entry.
+    `offset` is the commit-log offset of the record; `key` and `queue_offset` are those of the entry.
+    `written` counts the entries written in its file.
     """
 
     offset: int
@@ -183,7 +191,7 @@ def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
 
 
 def _agreement(scan: LogScan, queues: list[Queue]) -> Agreement:
-    """Return what the queues have as the kept records say."""
+    """Return which queue entries agree with the kept records."""
     found = Agreement(queues, None, 0)
     for file in scan.files:
         if file.file.size:

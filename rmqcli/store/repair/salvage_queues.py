@@ -1,4 +1,4 @@
-"""Queue offsets lost with stretches of a commit log, by the consume queues and the remaining records."""
+"""The queue offsets lost with ranges of a commit log, found by consume queues and remaining records."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_betwe
 
 _NO_END = (1 << 63) - 1
 _FARTHEST = 64 * 1024 * 1024
-"""The greatest distance (bytes) between queued records: more than any message that a broker accepts."""
+"""The greatest distance (bytes) between queued records: more than the largest message a broker accepts."""
 
 
 class Gone(NamedTuple):
-    """A queue offset whose record lay between `after` and `before` in the log; `size` 0 is unknown."""
+    """A queue offset whose record was between `after` and `before` in the log; a `size` of 0 means
+    unknown.
+    """
 
     topic: str
     queue_id: int
@@ -37,7 +39,9 @@ class Gone(NamedTuple):
 
 
 def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) -> list[Gone]:
-    """Return queue offsets whose entries point into lost stretches or past the end, LMQ included."""
+    """Return the queue offsets whose entries point into lost ranges or past the end of the log, even of
+    LMQ.
+    """
     found: list[Gone] = []
     lost = [(stretch.begin, stretch.end) for stretch in scan.lost if stretch.begin < scan.end]
     places = Places([*lost, (scan.end, _NO_END)])
@@ -52,7 +56,10 @@ def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) ->
 
 
 def _in_sequence(found: list[Gone], kept: Sequences) -> Iterator[Gone]:
-    """Yield what fits between the kept records of its queue; the rest is another queue's, or garbage."""
+    """Yield the offsets that fit between the kept records of their queue.
+
+    The others belong to another queue or are garbage.
+    """
     for key, queued in groupby(sorted(found), lambda one: one[:2]):
         runs, last = kept.queues.get(key, []), -1
         begins = [run.begin for run in runs]
@@ -69,7 +76,7 @@ def _in_sequence(found: list[Gone], kept: Sequences) -> Iterator[Gone]:
 
 
 def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
-    """Return what entries point at past the last file, as far as records can be apart."""
+    """Return the lost range that entries point to past the last file, as far as records can be apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
         if offset - end > _FARTHEST:
@@ -80,21 +87,21 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
 
 
 def gone_offsets(scan: LogScan, store: Path, order: Order) -> list[Gone]:
-    """Return every lost queue offset, sorted, without those that a kept record has.
+    """Return every lost queue offset, sorted, except those of kept records.
 
-    A record preceded by more than MAX_GAP of them is itself lost. Nothing is taken from distrusted queue
-    files.
+    A record preceded by more than MAX_GAP lost offsets is itself lost. Distrusted queue files are ignored.
     """
     found = _gone_in_queues(scan, store, order.distrusted)
     if found:
         found = list(_in_sequence(found, order.kept))
+    # Runs suffice if every kept record is possible; only otherwise is each record examined.
     if all(_is_possible(*one) for one in order.kept.queues.items()):
         return sorted(_gone_between_runs(scan, order.kept, found))
     return _gone_between_records(scan, found)
 
 
 def _is_possible(key: QueueKey, runs: list[Run]) -> bool:
-    """Return True if a queue of that name can exist, with the records of these runs."""
+    """Return True if a queue of this name, with the records of these runs, can exist."""
     follows = all(run.first <= before.last + MAX_GAP for before, run in pairwise(runs))
     return (
         is_queue_folder(*key) and follows and all(run.first >= 0 and run.last <= MAX_OFFSET for run in runs)
@@ -113,9 +120,12 @@ def _gone_between_runs(scan: LogScan, kept: Sequences, found: list[Gone]) -> Ite
 
 
 def _gone_of_queue(key: QueueKey, runs: list[Run], known: dict[int, Gone], views: LogViews) -> Iterator[Gone]:
-    """`known` are those that the queue's entries tell. An offset of a later run is not lost; one of an earlier
-    run may be, when the topic was deleted and created again.
+    """Yield the lost offsets of a queue; `known` are those found in its entries.
+
+    An offset of a later run is not lost. One of an earlier run may be, if the topic was deleted and created
+    again.
     """
+    # Rising runs are bisected. Only a topic that was created again has others, which are searched one by one.
     rises = all(before.last < run.first for before, run in pairwise(runs))
     firsts = [run.first for run in runs]
 
@@ -147,7 +157,7 @@ def _stop_of(run: Run, views: LogViews) -> int:
 
 
 def _gone_between_records(scan: LogScan, found: list[Gone]) -> list[Gone]:
-    """Do what `_gone_between_runs` does, and drop the records that cannot be."""
+    """Like `_gone_between_runs`, but also drops the records that cannot exist."""
     known = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in found}
     last: dict[tuple[str, int], tuple[int, int]] = {}
     for file in scan.files:

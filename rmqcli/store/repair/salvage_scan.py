@@ -1,6 +1,6 @@
-"""The scan of a damaged commit log for whole records, found again after every damaged stretch.
+"""The scan of a damaged commit log, which finds the next whole record after every damaged range.
 
-A record counts when its lengths add up, its CRC is right and it is at the offset that it states. Places are
+A record counts if its lengths add up, its CRC is right, and it is at the offset that it states. Positions are
 commit-log offsets.
 """
 
@@ -24,14 +24,14 @@ from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_ze
 from rmqcli.store.read.files import NamedFile, mapped
 
 SMALLEST = MIN_RECORD_SIZE + 1
-"""Bytes of the smallest record that has a topic: a shorter stretch could not be filled."""
+"""The bytes of the smallest record that has a topic. A shorter range could not be filled."""
 
 
 _STRETCH_BYTES = 64 * 1024 * 1024
 
 
 class LostStretch(NamedTuple):
-    """Lost bytes [begin, end) and why; `at_end`: no record of the file follows."""
+    """The lost bytes [begin, end), and the reason; `at_end`: no record of the file follows."""
 
     begin: int
     end: int
@@ -41,7 +41,7 @@ class LostStretch(NamedTuple):
 
 @dataclass(slots=True)
 class FileScan:
-    """A file: kept runs [begin, end) of whole records (filler included), and the lost stretches between."""
+    """A file: kept runs [begin, end) of whole records (including the filler), and the lost ranges between."""
 
     file: NamedFile
     base: int
@@ -62,7 +62,10 @@ class FileScan:
 
 @dataclass(slots=True)
 class LogScan:
-    """All files up to the last that holds a record; in the new store all have `file_size` bytes."""
+    """All files up to the last that contains a record.
+
+    In the new store each of them has `file_size` bytes.
+    """
 
     files: list[FileScan]
     file_size: int
@@ -84,7 +87,7 @@ class LogScan:
         return number if 0 <= number < len(self.files) else None
 
     def drop(self, offset: int, reason: str) -> None:
-        """Turn the kept record at an offset into a lost stretch."""
+        """Turn the kept record at an offset into a lost range."""
         place = self.file_of(offset)
         assert place is not None
         file = self.files[place]
@@ -99,7 +102,7 @@ class LogScan:
 
 
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
-    """Read all files once. CorruptionError if file names are not offsets, or contradict each other."""
+    """Read all files once. Raises CorruptionError if file names are not offsets, or contradict each other."""
     size = _file_size(log.files)
     for before, file in pairwise([log.files[0], *log.files]):
         if file.base is None or before.base is None or file.base % size != before.base % size:
@@ -118,8 +121,8 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
 def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, int]]:
     """Return each file with the offset of its first byte, in order.
 
-    A file none of whose records belongs where its name says, as after files were exchanged, is where its
-    first whole record says; one without records has its own name, or the first that is left.
+    If no record of a file belongs where the name of the file says, as after files were swapped, the first
+    whole record decides. A file without records gets the offset in its name, or the first unused one.
     """
     names = [file.base or 0 for file in files]
     stated = {file: _stated_base(file) for file in files}
@@ -130,6 +133,7 @@ def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, 
             taken.setdefault(base, file)
     known = set(taken.values())
     rest = [file for file in files if file not in known]
+    # Files whose own offset is unused come first, so that no other file takes it.
     for file in sorted(rest, key=lambda file: file.base in taken):
         free = file.base if file.base not in taken else next(name for name in names if name not in taken)
         taken[free] = file
@@ -137,7 +141,10 @@ def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, 
 
 
 def _stated_base(file: NamedFile) -> int | None:
-    """Return the offset of the first byte, by the first whole record that belongs there, or the first."""
+    """Return the offset of the first byte.
+
+    The first whole record that fits the name of the file decides, or else the first whole record.
+    """
     with mapped(file) as data:
         if next_record(file, data, 0) is not None:
             return file.base
@@ -146,7 +153,7 @@ def _stated_base(file: NamedFile) -> int | None:
 
 
 def _file_size(files: list[NamedFile]) -> int:
-    """Return the size that all files of the log had: the most frequent one that suits their names."""
+    """Return the size that all files of the log had: the most frequent one that fits their names."""
     counts = Counter(file.size for file in files)
     bases = [file.base for file in files if file.base is not None]
     steps = [base - before for before, base in pairwise(bases)]
@@ -160,6 +167,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
     while len(data) - position >= FILLER_HEAD_SIZE:
         stop = min(position + _STRETCH_BYTES, len(data))
         walk = Walk(data, base, position, stop, check_crc=True)
+        # The walk stops at damage; `_whole_record` raises it again below, with its reason.
         with suppress(CorruptionError):
             walk.skip()
         if walk.count:
@@ -180,7 +188,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
             progress(following - position)
             position = following
             continue
-        # A filler: the walk passes all other records.
+        # This is a filler: the walk passes all other records.
         scan.keep(base + position, base + min(position + record.total_size, len(data)))
         progress(record.total_size)
         position += record.total_size
@@ -200,7 +208,7 @@ def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
 
 
 def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -> None:
-    """End a file without further records: its rest is unused or lost."""
+    """End a file that has no further records: its rest is either unused or lost."""
     scan.end = scan.base + position
     try:
         require_zeros(scan.file, data, position)
@@ -209,7 +217,7 @@ def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -
 
 
 def _joined(files: list[FileScan], size: int) -> list[FileScan]:
-    """Add what is missing between the files: ends of files, and whole files."""
+    """Add what is missing between the files, as lost ranges: ends of files, and whole files."""
     joined: list[FileScan] = []
     for number, scan in enumerate(files):
         while joined and joined[-1].base + size < scan.base:

@@ -1,7 +1,7 @@
-"""The tables of a salvaged store: each from its file, else from its `.bak`, else what the records tell.
+"""The tables of a salvaged store: each from its file, else from its `.bak`, else derived from the records.
 
-Every table of the new store can be read, and each change or loss is a line for the user. Files that are no
-known tables are copied.
+Every table of the new store can be read, and each change or loss is reported in a line for the user. Files
+that are not known tables are copied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _LOSSES = {
 
 
 def salvage_tables(store: Path, out: Path) -> list[str]:
-    """Mend the copied tables of a new store, whose queues are there; return what was mended or lost."""
+    """Repair the copied tables of a new store, whose queues exist already.
+
+    Return lines that say what was repaired or lost.
+    """
     return [line for name in TABLES for line in _table(store, out, name)]
 
 
@@ -47,7 +50,7 @@ def copy_config(store: Path, out: Path) -> None:
 
 
 def copy_others(store: Path, out: Path) -> list[str]:
-    """Copy what is neither derived from the log nor a table; return a line that names it."""
+    """Copy everything that is neither derived from the log nor a table. Return a line that names it."""
     others = [path for path in sorted(store.iterdir()) if path.name in _OTHERS]
     for path in others:
         _copy(path, out / path.name)
@@ -56,14 +59,17 @@ def copy_others(store: Path, out: Path) -> list[str]:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder; `shutil.copytree` would collect errors into one without errno."""
+    """Copy a folder.
+
+    Unlike `shutil.copytree`, which collects errors into one without errno, raises the first one.
+    """
     target.mkdir()
     for path in sorted(source.iterdir()):
         _copy(path, target / path.name)
 
 
 def _copy(path: Path, target: Path) -> None:
-    """Copy a file, of preallocated ones only what is written, or a folder."""
+    """Copy a folder, or a file without its holes, because preallocated files are mostly unused."""
     if path.is_dir():
         copy_folder(path, target)
         return
@@ -111,7 +117,7 @@ def _state(file: TableFile) -> str:
 
 
 def _topics(out: Path) -> tuple[Body, str] | None:
-    """Return the topics that have queues; None without any."""
+    """Return the topics that have queues; None if there are none."""
     counts: dict[str, int] = {}
     for queue in queues_of(out):
         if queue.topic and not queue.topic.startswith(LMQ_PREFIX):
@@ -130,7 +136,7 @@ def _topics(out: Path) -> tuple[Body, str] | None:
 
 
 def _groups(out: Path) -> tuple[Body, str] | None:
-    """Return the groups that have committed offsets or retried messages; None without any."""
+    """Return the groups that have committed offsets or retried messages; None if there are none."""
     names = {one.group for one in _offsets(out)}
     topics = (queue.topic or "" for queue in queues_of(out))
     names |= {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}

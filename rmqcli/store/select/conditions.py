@@ -1,6 +1,6 @@
 """SQL92 conditions over the rows of any table of a store, and over delay levels and their messages.
 
-Columns have the names of an export: `queueId` in JSON is `queue_id` here. Values missing from a row are NULL.
+Columns are named as in an export: `queueId` in JSON is `queue_id` here. Values missing from a row are NULL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def column_name(key: str) -> str:
 
 
 def row_test(keys: Sequence[str], where: str | None) -> Callable[[Sequence[Any]], bool]:
-    """Return a test of rows; None accepts all. SelectorError for no condition, or an unknown column."""
+    """Return a test of rows; None accepts all rows.
+
+    Raises SelectorError if the text is not a condition, or names an unknown column.
+    """
     if where is None:
         return lambda row: True
     predicate = condition(where)
@@ -49,8 +52,10 @@ LEVEL_COLUMNS = ("level", "delay", "pending", "offset", "max_offset", "first_due
 
 
 class DelayCondition:
-    """A condition over delay levels. One that names other columns is applied to their messages: it may also
-    name `due` (ms), the columns of an export, and properties. None accepts everything.
+    """A condition over delay levels.
+
+    One that names other columns is applied to their messages: it may then also name `due` (ms), the columns
+    of an export, and properties. None accepts everything.
     """
 
     def __init__(self, where: str | None) -> None:

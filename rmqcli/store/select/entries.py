@@ -1,7 +1,7 @@
 """Selection of queue entries by offset, time, tag hash, condition and message key, and of their messages.
 
-With NumPy, blocks of entries are tested for a key by the properties texts of their records; only entries
-whose records may hold the key, or cannot be read, are tested one by one.
+With NumPy, blocks of entries are tested for a key using the properties texts of their records; only entries
+whose records may contain the key, or cannot be read, are tested one by one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Entry = tuple[Queue, QueueEntry]
 
 @dataclass(frozen=True, slots=True)
 class EntryChoice:
-    """A choice of entries: queue offsets or store times, tag hashes (none: all), a test of the entry, the key
-    of its message.
+    """A choice of entries: queue offsets or store times, tag hashes (empty: all), a test of the entry, and
+    the key of its message.
 
     `log` is set for times and keys.
     """
@@ -42,6 +42,7 @@ class EntryChoice:
         last = self.wanted.last
         begin, end = self._bounds(queue)
         if last and not (self.codes or self.meets or self.key):
+            # Every entry counts, so the ones before the last are not read.
             begin = max(begin, end - last)
         entries = ((queue, one) for one in self._entries(queue, begin, end) if self._accepts(queue, one))
         return iter(deque(entries, last)) if last else entries
@@ -72,14 +73,17 @@ class EntryChoice:
 
 
 def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int | None) -> int | None:
-    """Return the first queue offset stored at `time` (ms) or later; removed records were stored earlier."""
+    """Return the first queue offset stored at `time` (ms) or later. Removed records count as older."""
     if time is None:
         return None
     return bisect_left(range(end), time, lo=first, key=lambda offset: log.time_of(queue.files.entry(offset)))
 
 
 def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
-    """Yield the entries' messages that retention left. Raises DamagedFile where no whole record is."""
+    """Yield the messages of the entries, except those that retention removed.
+
+    Raises DamagedFile where there is no whole record.
+    """
     records = (log.read(entry.commit_log_offset) for _, entry in found)
     return (record for record in records if record is not None)
 
@@ -87,7 +91,7 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
 def candidate_entries(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
-    """Yield entries of [begin, end) that may be chosen, or cannot be read. Needs NumPy."""
+    """Yield the entries of [begin, end) that may be chosen or cannot be read. Requires NumPy."""
     from codec.scan import predicate
 
     for file in files.files:

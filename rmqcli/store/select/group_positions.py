@@ -1,4 +1,4 @@
-"""Committed offsets and lags of groups in a store folder, and the messages that they get next."""
+"""Committed offsets and lags of groups in a store folder, and the messages that the groups get next."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rmqcli.store.stats.overview import queue_ranges
 
 
 class GroupPosition(NamedTuple):
-    """A committed offset; `max_offset` and `lag` are None for a missing queue, or without a store.
+    """A committed offset; `max_offset` and `lag` are None if the queue is missing, or without a store.
 
-    `lag` is None, too, for an offset beyond the end, which belongs to a former topic of this name.
+    `lag` is also None for an offset beyond the end, which belongs to an earlier topic of the same name.
     """
 
     group: str
@@ -27,7 +27,9 @@ class GroupPosition(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """Lag of a group in a topic: `behind` of `queues` queues have one, `lag` together, `greatest` in one."""
+    """The lag of a group in a topic: `behind` of `queues` queues lag, by `lag` messages in total and at most
+    `greatest` in one queue.
+    """
 
     group: str
     topic: str
@@ -59,7 +61,7 @@ def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
 
 
 def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple[GroupPosition, Found]]:
-    """Return, for positions before the end, the first message not consumed. Raises DamagedFile."""
+    """Return the first message not yet consumed for each position before the end. Raises DamagedFile."""
     behind = [one for one in positions if one.lag]
     if not behind:
         return []
@@ -70,6 +72,6 @@ def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple
 
 
 def _next(files: ConsumeQueueFiles, offset: int, log: LogReader) -> Found | None:
-    """Return the first message from an offset on that retention did not remove."""
+    """Return the first message at or after an offset that retention has not removed."""
     kept = (log.read(entry.commit_log_offset) for entry in files.entries(max(offset, 0)))
     return next((found for found in kept if found is not None), None)

@@ -1,4 +1,4 @@
-"""Index files by the offsets and times of their items, the items of a key, and the messages they lead to."""
+"""Index files by the offsets and times of their items, the items of a key, and the messages they point to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqcli.store.read.index import ChainLink, IndexGeometry, geometry_of, index
 
 
 class IndexKey(NamedTuple):
-    """A topic and a key: the index knows keys only by topic."""
+    """A topic and a key. The index stores keys only together with their topic."""
 
     topic: str
     key: str
@@ -38,7 +38,9 @@ def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
 
 
 def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[KeyItem]:
-    """Return the items on a key's chains in the range; `last` counts those of the key, newest first."""
+    """Return the items on the chains of a key in the range; `last` counts the items of the key, newest
+    first.
+    """
     found: list[KeyItem] = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -54,7 +56,9 @@ def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: Of
 def messages_of(
     store: Path, links: Iterable[KeyItem], wanted_key: IndexKey, wanted: OffsetRange
 ) -> Iterator[Found]:
-    """Yield the messages that have the key, not only its hash, newest first, that retention left."""
+    """Yield the messages that have the key itself, not just its hash, newest first, as far as retention left
+    them.
+    """
     chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
     offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
     with LogReader(store) as log:

@@ -39,7 +39,7 @@ from rmqcli.store.stats.distribution import Distribution
 
 @dataclass(slots=True)
 class TopicStatistics:
-    """Statistics of a commit log's topic: sizes in bytes of whole records, store times in ms."""
+    """Statistics of one topic of a commit log: sizes of whole records in bytes, store times in ms."""
 
     topic: str
     messages: int = 0
@@ -56,7 +56,7 @@ class TopicStatistics:
     def add_many(
         self, messages: int, size: int, body_size: int, queues: Iterable[int], times: tuple[int, int]
     ) -> None:
-        """Add several messages; `times` are the first and the last."""
+        """Add several messages; `times` are the first and the last store time."""
         self.messages += messages
         self.size += size
         self.body_size += body_size
@@ -85,7 +85,9 @@ class LogStatistics:
 
 @dataclass(slots=True)
 class QueueStatistics:
-    """Statistics of a consume queue: `size` is the bytes of the records it points at."""
+    """Statistics of a consume queue; `size` is the total size in bytes of the records its entries point
+    to.
+    """
 
     entries: int = 0
     first: int = 0
@@ -115,7 +117,9 @@ class LogCounts:
 
 
 class Counting(NamedTuple):
-    """A count under way; `on_damage` receives bodies whose size is counted as stored."""
+    """The parameters and the result of a count; `on_damage` receives bodies whose size is counted as
+    stored.
+    """
 
     wanted: OffsetRange
     chosen: RecordFilter
@@ -138,7 +142,7 @@ def count_chosen(
     progress: Progress,
     on_damage: OnDamage = ignore_damage,
 ) -> LogCounts:
-    """Count at most `limit` records, with NumPy where no record has to be decoded. Raises DamagedFile.
+    """Count at most `limit` records, with NumPy if no record has to be decoded. Raises DamagedFile.
 
     `progress` receives bytes of the log.
     """
@@ -187,7 +191,7 @@ _TRACE = SystemTopic.TRACE.encode()
 
 
 def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Iterator[int]:
-    """Count a file by block; yield the byte after each, up to the first unusual record."""
+    """Count a file block by block; yield the byte after each, up to the first unusual record."""
     for block in sound_blocks(data, file.base, counting.wanted.end, block_records()):
         _add(file, block, counting)
         yield block.end
@@ -207,6 +211,7 @@ def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
         place = int(positions[row])
         bodies[row] = len(with_plain_body(stored_message(data, place), file, place, on_damage).body)
     keys = _keys(data, rows, chosen[codes[chosen] != names.get(_TRACE, -1)])
+    # Sorted by topic, the rows of a topic are adjacent, and each topic is one slice.
     order = chosen[np.argsort(codes[chosen], kind="stable")]
     known = list(names)
     for mine in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
@@ -219,6 +224,7 @@ def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
             times=(int(times.min()), int(times.max())),
         )
     counts.distribution.add_many(
+        # The exponent that frexp returns is the bit length of a size.
         sizes=_counted(np.frexp(rows["total_size"][chosen].astype(np.float64))[1]),
         seconds=_counted(rows["store_timestamp"][chosen] // _SECOND),
         keys=keys,

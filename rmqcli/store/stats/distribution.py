@@ -1,7 +1,8 @@
 """Distribution of records over sizes, time and keys, in bounded memory.
 
-Rates are counted in steps that double when there are too many; keys that are rare among more than MAX_KEYS
-are dropped, so counts of rare keys can be too low. Keys of traces are not counted: they are ids of messages.
+Rates are counted in time intervals, whose length doubles when there are too many of them. If there are more
+than MAX_KEYS keys, the rare ones are dropped, so counts of rare keys can be too low. Keys of traces are not
+counted, because they are message ids.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_KEYS = 100_000
 
 
 class Rate:
-    """Counts in steps of time; `step` in ms."""
+    """Counts per time interval; `step` is the length of an interval in ms."""
 
     def __init__(self) -> None:
         self.step = 1000
@@ -31,7 +32,7 @@ class Rate:
             self._widen()
 
     def widen(self, step: int) -> None:
-        """Make steps at least this long; `step` is a power of two times that of now."""
+        """Make intervals at least `step` ms long; `step` is a power of two times the present length."""
         while self.step < step:
             self._widen()
 
@@ -43,13 +44,13 @@ class Rate:
         self._steps = wider
 
     def counts_from(self, begin: int, steps: int) -> list[int]:
-        """Return the counts of `steps` steps from a time (ms) at which one begins."""
+        """Return the counts of `steps` intervals from a time (ms) at which one of them begins."""
         first = begin // self.step
         return [self._steps[number] for number in range(first, first + steps)]
 
     @property
     def begin(self) -> int:
-        """The time (ms) at which the first step begins; 0 without any."""
+        """The time (ms) at which the first interval begins; 0 if there is none."""
         return min(self._steps, default=0) * self.step
 
     @property
@@ -59,7 +60,7 @@ class Rate:
 
 
 class Distribution:
-    """Distribution of records: `sizes` by the power of two above the size (bytes), `rate` by store time."""
+    """Distribution of records: `sizes` by the next greater power of two (bytes), `rate` by store time."""
 
     def __init__(self) -> None:
         self.sizes: Counter[int] = Counter()
@@ -81,7 +82,7 @@ class Distribution:
         self._add_keys(keys)
 
     def frequent_keys(self, count: int) -> list[tuple[str, int]]:
-        """Return the keys of the most records, at most `count`, and of no fewer than two."""
+        """Return at most `count` keys, those of the most records, leaving out keys of a single record."""
         return [(key, records) for key, records in self.keys.most_common(count) if records > 1]
 
     def _add_keys(self, keys: Iterable[str]) -> None:
@@ -91,12 +92,12 @@ class Distribution:
 
 
 KEPT = 1024
-"""Hashes that are kept: 8 KiB, up to 16 KiB between two cuts; a standard error of 3 %."""
+"""The number of smallest hashes kept: 8 KiB, up to 16 KiB between two cuts; the standard error is 3 %."""
 _RANGE = 1 << 64
 
 
 def hash_of(value: bytes) -> int:
-    """Return 64 bits that are the same in every process."""
+    """Return a 64-bit hash that is the same in every process."""
     return int.from_bytes(blake2b(value, digest_size=8).digest(), "big")
 
 
@@ -127,4 +128,5 @@ class Distinct:
         self._cut()
         if self.is_exact:
             return len(self._hashes)
+        # Hashes are spread evenly: the k-th smallest of n is about k / n of the whole range.
         return round((len(self._hashes) - 1) * _RANGE / self._hashes[-1])

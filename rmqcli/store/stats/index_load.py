@@ -1,4 +1,4 @@
-"""The load of index files: how long the chains of their slots are, and when their items were stored."""
+"""The load of index files: the lengths of the chains of their slots, and the store times of their items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class IndexLoad(NamedTuple):
 
 
 def load_of(data: memoryview, index: IndexGeometry) -> IndexLoad:
-    """Measure the chains of a file; read every item once."""
+    """Measure the chains of a file. Reads every item once."""
     lengths = _chain_lengths(data, index)
     used = len(lengths)
     return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))
@@ -36,7 +36,7 @@ def _chain_lengths(data: memoryview, index: IndexGeometry) -> Counter[int]:
 
 
 class IndexSpread:
-    """Load of several files: `chains` is chain length → number of slots, `rate` counts items by time."""
+    """The load of several files: `chains` is chain length → number of slots, `rate` counts items by time."""
 
     def __init__(self) -> None:
         self.files = 0

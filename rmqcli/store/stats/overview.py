@@ -1,4 +1,7 @@
-"""A store folder at a glance: folders, queues, lags, pending messages. Reads tables and the ends of files."""
+"""An overview of a store folder: folders, queues, lags, pending messages.
+
+Reads only tables and the ends of files.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ FOLDERS = (
 
 
 class FolderSize(NamedTuple):
-    """A folder: `size` is the length of its files, `used` their space on the disk; bytes."""
+    """A folder; `size` is the total length of its files, `used` the disk space they take, both in bytes."""
 
     name: str
     files: int
@@ -41,7 +44,9 @@ class FolderSize(NamedTuple):
 
 
 class QueueRange(NamedTuple):
-    """A queue: [min_offset, max_offset) and the store times (ms) of both ends; 0 when they cannot be read."""
+    """A queue: [min_offset, max_offset), and the store times (ms) of both ends, or 0 if they cannot be
+    read.
+    """
 
     topic: str
     queue_id: int
@@ -56,7 +61,7 @@ class QueueRange(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """Lag of a group in a topic: committed offsets of `queues` queues, `lag` messages behind."""
+    """The lag of a group in a topic: `queues` queues with committed offsets, `lag` messages in total."""
 
     group: str
     topic: str
@@ -65,7 +70,10 @@ class GroupLag(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """A store folder: `log_begin` and `log_end` are commit-log offsets, the end follows the last record."""
+    """A store folder.
+
+    `log_begin` and `log_end` are commit-log offsets: the first byte, and after the last record.
+    """
 
     folders: list[FolderSize]
     log_begin: int
@@ -81,7 +89,7 @@ class Overview(NamedTuple):
 
 
 def overview(store: Path) -> Overview:
-    """Raise FileNotFoundError if it is not a store folder."""
+    """Return the overview of a store folder. Raises FileNotFoundError if it is not one."""
     store_folder(store)
     ends = _queue_ends(store)
     queues = sorted([*_ranges(ends), *batch_ranges(store)])
@@ -109,7 +117,7 @@ def _folder(folder: Path) -> FolderSize:
 
 
 def _states(folder: Path | os.DirEntry[str]) -> Iterator[os.stat_result]:
-    """Yield the states of the files in a folder; a folder that may not be read counts as empty."""
+    """Yield the stat results of the files in a folder. A folder that may not be read counts as empty."""
     try:
         with os.scandir(folder) as items:
             for item in items:
@@ -122,7 +130,7 @@ def _states(folder: Path | os.DirEntry[str]) -> Iterator[os.stat_result]:
 
 
 def _log_range(store: Path, newest: int) -> tuple[int, int]:
-    """Return the first byte of the log, and the one after its last record.
+    """Return the commit-log offsets of the first byte of the log and of the byte after its last record.
 
     `newest` is the commit-log offset of the newest entry, from which a walk finds the end.
     """
@@ -157,14 +165,17 @@ def _known_record(store: Path, offset: int) -> int:
 
 
 class _Ends(NamedTuple):
-    """The range of a queue, None if its folder names none, and the commit-log offset of its last entry."""
+    """The range of a queue, and the commit-log offset of its last entry.
+
+    The range is None if the folder is not named like a queue.
+    """
 
     range: QueueRange | None
     last: int
 
 
 def queue_ranges(store: Path) -> list[QueueRange]:
-    """Return every queue by topic and number; its minimum is the first entry whose record is still there."""
+    """Return every queue by topic and number. The minimum is the first entry whose record still exists."""
     return _ranges(_queue_ends(store))
 
 
@@ -183,7 +194,7 @@ def _queue_ends(store: Path) -> list[_Ends]:
 
 
 def batch_ranges(store: Path) -> list[QueueRange]:
-    """Do for batch consume queues what `queue_ranges` does, from their units alone."""
+    """Like `queue_ranges`, for batch consume queues, and from their units alone."""
     found = []
     for queue in batch_queues(store):
         units = list(queue.units())
@@ -206,7 +217,7 @@ def _ends(queue: Queue, log: LogReader) -> _Ends:
 
 
 def kept_messages(queues: Sequence[Queue], log_begin: int) -> int:
-    """Count the messages that retention did not remove: from commit-log offset `log_begin` on."""
+    """Count the messages that retention has not removed, those from commit-log offset `log_begin` on."""
     kept = 0
     for queue in queues:
         with QueueLook(queue.files.files) as look:
@@ -216,7 +227,7 @@ def kept_messages(queues: Sequence[Queue], log_begin: int) -> int:
 
 
 def _first_kept(look: QueueLook, first: int, end: int, log_begin: int) -> int:
-    """Find the first entry whose record retention did not remove, by binary search."""
+    """Find the first entry whose record retention has not removed, by binary search."""
 
     def is_kept(offset: int) -> bool:
         entry = look.entry(offset)
@@ -226,7 +237,7 @@ def _first_kept(look: QueueLook, first: int, end: int, log_begin: int) -> int:
 
 
 def group_lags(store: Path, queues: list[QueueRange]) -> list[GroupLag]:
-    """Return lags by group and topic; a missing queue counts as one without messages."""
+    """Return the lags by group and topic. A missing queue counts as one without messages."""
     ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
     found: dict[tuple[str, str], list[int]] = {}
     for one in group_offsets(store):

@@ -1,7 +1,7 @@
-"""Shapes of topics in a commit log: bytes, rate by store time, sizes of bodies, number of keys.
+"""Profiles of the topics in a commit log: bytes, rate by store time, body sizes, number of keys.
 
-One pass over the log in bounded memory: a topic costs at most about 30 KiB. Damage ends nothing: what follows
-at the next whole record is counted, too. Bodies count as they are stored, perhaps compressed.
+One pass over the log in bounded memory: a topic takes at most about 30 KiB. The pass does not end at damage:
+it continues at the next whole record. Bodies count as they are stored, possibly compressed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class TopicShape:
-    """`bodies` counts messages by the bit length of their body's size, `keyed` those that have keys."""
+    """The profile of a topic.
+
+    `bodies` counts messages by the bit length of the body size, `keyed` those with keys.
+    """
 
     statistics: TopicStatistics
     bodies: Counter[int] = field(default_factory=Counter)
@@ -43,8 +46,9 @@ class TopicShape:
 
 
 class LogShape:
-    """All topics of a log. `records` counts records by the bit length of their whole size; `skipped` is the
-    number of damaged places.
+    """All topics of a log.
+
+    `records` counts records by the bit length of their total size; `skipped` counts damaged places.
     """
 
     def __init__(self) -> None:
@@ -59,7 +63,7 @@ class LogShape:
         return self.topics[name]
 
     def add_times(self, name: str, counts: Iterable[tuple[int, int]]) -> None:
-        """Add counts by store time (ms) to a topic, whose steps become those of all."""
+        """Add counts by store time (ms) to a topic, using the intervals of the rate of all topics."""
         rate = self.topic(name).rate
         rate.widen(self.rate.step)
         for time, count in counts:
@@ -86,7 +90,7 @@ class LogShape:
         return sum(shape.statistics.size for shape in self.topics.values())
 
     def counts_of(self, name: str) -> list[int]:
-        """Return the messages of a topic by the steps of `rate`."""
+        """Return the number of messages of a topic in each interval of `rate`."""
         rate = self.topics[name].rate
         rate.widen(self.rate.step)
         return rate.counts_from(self.rate.begin, len(self.rate.counts))
@@ -123,7 +127,7 @@ def _add_blocks(file: NamedFile, data: memoryview, position: int, shape: LogShap
 
 
 def _add_records(file: NamedFile, data: memoryview, position: int, shape: LogShape) -> int | None:
-    """Add records one by one; return the byte after them, None at damage without a whole record after it."""
+    """Add records one by one. Return the byte after them, or None at damage that no whole record follows."""
     try:
         for place, _ in islice(walk_file(file, data, position), _SCALAR_RECORDS if is_vectorised() else None):
             position = place.position
@@ -156,7 +160,7 @@ def add_block(shape: LogShape, block: RecordBlock) -> None:
 
 
 def _coded(block: RecordBlock) -> tuple[Array, list[bytes]]:
-    """Return the number of each record's topic, and the topics by number."""
+    """Return the topic number of each record, and the topics by number."""
     numbers: dict[bytes, int] = {}
     topics = cut(block.data, block.rows["topic_start"], block.rows["topic_end"])
     codes = [numbers.setdefault(topic, len(numbers)) for topic in topics]
@@ -164,11 +168,12 @@ def _coded(block: RecordBlock) -> tuple[Array, list[bytes]]:
 
 
 def _bit_lengths(values: Array) -> Array:
+    # The exponent that frexp returns is the bit length of an integer.
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
 
 
 def _counted(codes: Array, values: Array) -> Iterator[tuple[int, int, int]]:
-    """Yield topic, value of [0, 2**32) and number of records for each pair that occurs, by topic."""
+    """Yield topic number, value in [0, 2**32) and number of records for each pair that occurs, by topic."""
     pairs, counts = np.unique(codes << _LOW | values, return_counts=True)
     return zip((pairs >> _LOW).tolist(), (pairs & _LOW_MASK).tolist(), counts.tolist(), strict=True)
 
@@ -178,6 +183,7 @@ def _add_totals(shape: LogShape, names: list[str], codes: Array, rows: Any) -> N
     starts = np.searchsorted(codes[order], np.arange(len(names)))
     sizes, times = rows["total_size"][order].astype(np.int64), rows["store_timestamp"][order]
     bodies = (rows["body_end"] - rows["body_start"])[order].astype(np.int64)
+    # Every topic has a record in the block, so that reduceat never gets an empty slice.
     columns = (
         np.diff(np.append(starts, len(codes))),
         np.add.reduceat(sizes, starts),
@@ -198,8 +204,10 @@ def _add_times(shape: LogShape, names: list[str], codes: Array, times: Array) ->
     seconds, counts = np.unique(times // _SECOND, return_counts=True)
     for second, count in zip(seconds.tolist(), counts.tolist(), strict=True):
         shape.rate.add(second * _SECOND, count)
+    # Adding times may have widened the step, so it is read only now.
     step = shape.rate.step
     first = int(seconds[0]) * _SECOND // step
+    # Times relative to the first one fit into the low half of a pair.
     found = _counted(codes, times // step - first)
     for code, of_topic in groupby(found, key=lambda one: one[0]):
         shape.add_times(names[code], (((first + number) * step, count) for _, number, count in of_topic))
@@ -214,5 +222,6 @@ def _add_keys(shapes: list[TopicShape], codes: Array, block: RecordBlock) -> Non
         keys = [key for key in properties.text[start:stop].split(b" ") if key]
         of_topics.setdefault(int(codes[row]), []).extend(map(hash_of, keys))
         shapes[int(codes[row])].keyed += bool(keys)
+    # One call for each topic and block.
     for code, hashes in of_topics.items():
         shapes[code].keys.add(hashes)

@@ -1,7 +1,7 @@
-"""Entries and items that are as the records of the log say, found while the check of the log walks over these.
+"""Entries and index items that match the records of the log, determined while the log itself is checked.
 
-The check of the log tells the entries and items that its records should have; they are compared with those of
-the files some megabytes at a time, in the order of the log. The checks of queues and index look at the rest.
+The check of the log reports the entries and items that its records must have; they are compared with those in
+the files some megabytes at a time, in log order. The checks of queues and index then look only at the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmqcli.store.read.files import NamedFile, mapped, opened
 from rmqcli.store.read.index import geometry_of, index_files
 
 _HELD_BYTES = 16 << 20
-"""Bytes of entries and items that are compared together."""
+"""The bytes of entries and items that are collected before they are compared."""
 _BLOCK_ITEMS = 1 << 15
 
 QueueKey = tuple[str, int]
@@ -32,7 +32,7 @@ QueueKey = tuple[str, int]
 
 @dataclass(slots=True)
 class _Expected:
-    """Entries that a queue should have from queue offset `first` to before `end`."""
+    """The entries that a queue must have for queue offsets [first, end)."""
 
     first: int
     end: int
@@ -40,7 +40,7 @@ class _Expected:
 
 
 class _IndexFile(NamedTuple):
-    """A file with the numbers of its slots and of the item after its last; items count time from `since` (ms)."""
+    """A file, its number of slots, and the number after its last item; item times count from `since` (ms)."""
 
     file: NamedFile
     slots: int
@@ -49,7 +49,10 @@ class _IndexFile(NamedTuple):
 
 
 class Agreement:
-    """Collects what the records of a log say, in its order; `log_begin` is the offset of its first byte."""
+    """Collects the entries and items that the records of a log require, in log order.
+
+    `log_begin` is the offset of the first byte of the log.
+    """
 
     def __init__(self, queues: Iterable[Queue], index: Path | None, log_begin: int) -> None:
         self.log_begin = log_begin
@@ -67,7 +70,9 @@ class Agreement:
         self._held = 0
 
     def add(self, runs: Iterable[EntryRun], keyed: bytes) -> None:
-        """Add the entries and index items of further records, as `codec.core.dispatch` tells them."""
+        """Add the entries and index items of further records, in the form that `codec.core.dispatch`
+        returns.
+        """
         for run in runs:
             key = run.topic, run.queue_id
             if key not in self._files:
@@ -86,7 +91,7 @@ class Agreement:
             self.finish()
 
     def finish(self) -> None:
-        """Compare what is left."""
+        """Compare the entries and items collected so far."""
         for key, runs in self._runs.items():
             for run in runs:
                 self._compare_run(key, run.first, b"".join(run.pieces))
@@ -100,11 +105,11 @@ class Agreement:
         return _joined(known)
 
     def items_of(self, file: NamedFile) -> Sequence[Range]:
-        """Return the ranges of numbers of items of an index file that agree."""
+        """Return the ranges of item numbers of an index file whose items agree."""
         return self._items.get(file, ())
 
     def _compare_run(self, key: QueueKey, first: int, entries: bytes) -> None:
-        with_codes = key[0] != SystemTopic.SCHEDULE  # there it is a time
+        with_codes = key[0] != SystemTopic.SCHEDULE  # there the tags code is a due time
         begin, end = first * ENTRY_SIZE, first * ENTRY_SIZE + len(entries)
         found = self._entries.setdefault(key, [])
         for file in self._files[key]:
@@ -130,6 +135,7 @@ class Agreement:
                     for first, last in agreeing:
                         _append(found, (self._item + first, self._item + last))
                     self._item += count
+                    # The next items belong to records that are not collected yet.
                     if self._item < stop:
                         return
             self._file, self._item = self._file + 1, 1
@@ -152,8 +158,10 @@ def _append(found: list[Range], one: Range) -> None:
 
 
 def _joined(found: Iterable[Range]) -> list[Range]:
-    """Return ranges in order: a topic that was deleted and created again has records of one queue offset
-    twice.
+    """Return the ranges sorted and merged.
+
+    They overlap if a topic was deleted and created again, because two records then have the same queue
+    offset.
     """
     joined: list[Range] = []
     for begin, end in sorted(found):

@@ -1,8 +1,8 @@
-"""The check of a checkpoint file: each number against the log and the index, and what a broker of rmq adds.
+"""The check of a checkpoint file: each number against the log and the index, and the part that rmq adds.
 
-Its first two times are store times of records, the third is the end time of a full index file; 0 says
-nothing. A wrong number that is the time of another record, or older than a log whose first files have
-expired, cannot be told from a right one; nor can an offset of 5.x that is within the log.
+The first two times are store times of records, the third is the end time of a full index file; 0 means
+unknown. Some wrong numbers cannot be told from right ones: a time of another record, a time older than a log
+whose first files have expired, and a 5.x offset that is within the log.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _RESTS = {
     "after its numbers": (CHECKPOINT.size, SAFE_POINT_AT),
     "after the safe point": (SAFE_POINT_AT + SAFE_POINT.size, FILE_SIZE),
 }
-"""Parts of the file in which nothing is written."""
+"""The parts of the file in which nothing is written."""
 
 
 def check_checkpoint(
     path: Path, log: CommitLogFiles, index: Sequence[IndexHeader], *, live: bool
 ) -> Iterator[Fact]:
-    """Yield faults of a checkpoint file. The numbers of a running broker change and are not checked.
+    """Yield the faults of a checkpoint file. With `live`, its numbers change and are not checked.
 
-    FileNotFoundError.
+    Raises FileNotFoundError.
     """
     data = path.read_bytes()
     try:
@@ -106,7 +106,7 @@ def _owner(name: str) -> str:
 
 
 def _is_known(name: str, time: int, log: CommitLogFiles, index: Sequence[IndexHeader]) -> bool:
-    """Return False for a time that no record or index file has, also none that has expired."""
+    """Return False if no record or index file has this time, and none that has expired can have had it."""
     has_expired = bool(log.files and log.files[0].base)
     if name == "index_msg_timestamp":
         times = {one.end_timestamp for one in index}
@@ -123,13 +123,13 @@ def _is_known(name: str, time: int, log: CommitLogFiles, index: Sequence[IndexHe
 
 
 def _first(files: list[NamedFile], wanted: OffsetRange) -> int | None:
-    """Return the store time of the first record of a range; None without any. DamagedFile."""
+    """Return the store time of the first record of a range; None if there is none. Raises DamagedFile."""
     found = log_records(CommitLogFiles(Path(), files), wanted, RecordFilter())
     return next((message.store_timestamp for _, message in found), None)
 
 
 def known_checkpoint(store: Path) -> Checkpoint:
-    """Return the checkpoint of a store folder; zeros if it cannot be read, as for a broker."""
+    """Return the checkpoint of a store folder; zeros if it cannot be read, as a broker does."""
     try:
         return read_checkpoint(store) or Checkpoint()
     except DamagedFile:
@@ -137,11 +137,10 @@ def known_checkpoint(store: Path) -> Checkpoint:
 
 
 def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
-    """Return the commit-log offset from which a start after a kill dispatches records again (Java
-    `CommitLog.recoverAbnormally`).
+    """Return the commit-log offset from which a start after a kill dispatches records again.
 
-    That is the start of the last file whose first record was stored, with a margin, before log and queues
-    were flushed, else of the first file.
+    This is the start of the last file whose first record was stored, with a margin, before log and queues
+    were flushed, or else the start of the first file (Java `CommitLog.recoverAbnormally`).
     """
     for file in reversed(log.files):
         with mapped(file) as data:
@@ -151,7 +150,7 @@ def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
 
 
 def _first_stored(data: memoryview) -> int:
-    """Return the store time (ms) of the first record; 0 without one."""
+    """Return the store time (ms) of the first record; 0 if there is none."""
     try:
         return store_timestamp_at(data) if peek_record(data, 0).magic in (MAGIC_V1, MAGIC_V2) else 0
     except CorruptionError:

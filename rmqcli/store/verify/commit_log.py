@@ -1,7 +1,7 @@
-"""The check of a commit log: structure, CRC, places, properties.
+"""The check of a commit log: structure, CRC, offsets, properties.
 
-The check continues after damage at the next whole record with the right CRC and place. Large files are cut
-into parts at such records; a part counts only when the one before it ends where it begins.
+After damage the check continues at the next whole record with the right CRC and offset. Large files are cut
+into parts at such records; a part counts only if the part before it ends where this one begins.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Progress, Workers, usable_cores
 
 PART_BYTES = 32 * 1024 * 1024
-"""Bytes of a file that one process checks at a time."""
+"""The bytes of a file that one process checks at a time."""
 _PARTS_TOGETHER = 16
-"""Parts that are checked before what they found is put together: all entries and items of so many are kept."""
+"""The number of parts checked before their results are merged.
+
+Entries and index items of all of them are in memory.
+"""
 _CUT_REACH = 32 * 1024
 _CUT_SEARCH = 8 * 1024 * 1024
 
 
 class LogPart(NamedTuple):
-    """The records of file `number` that start in [begin, end); `cost` is the bytes there that are not holes.
+    """The records of file `number` that start in [begin, end); `cost` is the number of bytes outside holes.
 
-    With `dispatches` their entries and index items are told.
+    With `dispatches`, their entries and index items are derived as well.
     """
 
     file: NamedFile
@@ -50,9 +53,11 @@ class LogPart(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Report of a part: `end` is the byte after its last whole record, None if its file ends in damage.
+    """The report of a part.
 
-    Its sound records should have the entries of `runs` and the index items `keyed`.
+    `end` is the byte after its last whole record, or None if its file ends in damage.
+
+    `runs` and `keyed` are the queue entries and the index items that its sound records must have.
     """
 
     report: Report
@@ -62,7 +67,8 @@ class Checked(NamedTuple):
 
 
 def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
-    """Return workers for a log: `jobs` processes, by default one for each core, or this one for a small log.
+    """Return the workers for a log: `jobs` processes, by default one per core, or only this one for a small
+    log.
 
     Enter them before any thread is started.
     """
@@ -77,9 +83,11 @@ def verify_commit_log(
     part_bytes: int = PART_BYTES,
     agreement: Agreement | None = None,
 ) -> Report:
-    """Check magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes.
+    """Check magic, lengths, CRC, offset and properties of all records.
 
-    `agreement` receives what the sound records say of queues and index.
+    `progress` receives bytes without holes.
+
+    `agreement` receives the entries and index items that the sound records must have.
     """
     report = Report(files=len(log.files), size=sum(file.size for file in log.files))
     tasks = [
@@ -93,9 +101,9 @@ def verify_commit_log(
             report.used += part.cost
             if part.begin == 0:
                 end = 0
-            # Each part that counts begins where the one before it ends.
+            # Each part that counts begins where the previous one ends.
             if end is not None and not end >= part.end > part.begin:
-                # Else what seemed a record is inside one, or past the end.
+                # Otherwise the record at its start was inside another one, or past the end.
                 checked = found if end == part.begin else verify_part(part._replace(begin=end))
                 report.merge(checked.report)
                 if agreement is not None:
@@ -121,7 +129,7 @@ def parts_of(file: NamedFile, part_bytes: int, number: int = 0) -> list[LogPart]
 
 
 def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
-    """Find the next record in growing reach: most are near, and a search costs what it covers."""
+    """Find the next record, in windows of growing size: most are near, and a search costs what it covers."""
     reach = _CUT_REACH
     while reach <= _CUT_SEARCH:
         place = next_record(file, data, start, start + reach)
@@ -197,7 +205,7 @@ def sequences_of(log: CommitLogFiles) -> Sequences:
 def misplaced(
     log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]
 ) -> Iterator[Finding]:
-    """Yield the records that cannot be where they say: no queue can have them, or one has another there."""
+    """Yield the records with an impossible queue offset: no queue can have it, or another record has it."""
     yield from _without_place(log, found)
     yield from _repeats(log, found, first_places)
 
@@ -205,10 +213,10 @@ def misplaced(
 def _repeats(
     log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]
 ) -> Iterator[Finding]:
-    """Yield the records whose queue offset an earlier record of their queue has.
+    """Yield the records whose queue offset is also that of an earlier record of the queue.
 
-    A queue that begins again, at 0 or at the first entry of its consume queue (`first_places`), is one whose
-    topic was deleted and created again.
+    If a queue begins again, at 0 or at the first entry of its consume queue (`first_places`), its topic was
+    deleted and created again.
     """
     for key, runs in sorted(found.queues.items()):
         for before, run in pairwise(runs):
@@ -217,7 +225,7 @@ def _repeats(
 
 
 def _without_place(log: CommitLogFiles, found: Sequences) -> Iterator[Finding]:
-    """Yield the records that no queue can have, the first of each run."""
+    """Yield the records that no queue can have, one for each run."""
     for key, runs in sorted(found.queues.items()):
         for run in runs:
             if not (has_place(*key, run.first) and has_place(*key, run.last)):
@@ -233,7 +241,7 @@ def _finding(log: CommitLogFiles, run: Run, text: str) -> Finding:
 def check_batches(
     queues: list[BatchQueue], topics: frozenset[str], log: CommitLogFiles, found: Sequences, folder: Path
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the units of batch queues, and queues whose last records have none."""
+    """Yield the problems of the units of batch queues, and the queues whose last records have no unit."""
     ends: dict[QueueKey, int] = {}
     with LogViews(log.files) as views:
         for queue in queues:

@@ -1,4 +1,4 @@
-"""The check of consume queues: no gaps, increasing places, and entries that agree with their records."""
+"""The check of consume queues: no gaps, increasing commit-log offsets, agreement with their records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rmqcli.store.workers import ALONE, Progress, Workers
 PART_ENTRIES = 1 << 17
 _TASK_BYTES = PART_ENTRIES * ENTRY.size
 _TASK_PARTS = 512
-"""Parts, of as many queues, that are checked with one mapping of the log."""
+"""The most parts, each possibly of another queue, that are checked with one mapping of the log."""
 
 
 class QueuePart(NamedTuple):
@@ -50,7 +50,7 @@ class QueuePart(NamedTuple):
 
 
 class QueueParts(NamedTuple):
-    """Parts of queues of one commit log, whose files are mapped once for all of them."""
+    """Parts of queues of one commit log, whose files are mapped once for all parts."""
 
     parts: list[QueuePart]
     log: CommitLogFiles | None
@@ -62,7 +62,7 @@ class QueueParts(NamedTuple):
 
 
 def shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
-    """Yield tasks of several small parts."""
+    """Yield lists of parts, each small enough for one task."""
     some: list[QueuePart] = []
     size = 0
     for part in parts:
@@ -77,14 +77,14 @@ def shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
 
 _BLOCK_ENTRIES = 1 << 13
 _FEW_ENTRIES = 16
-"""Entries that are checked faster one by one than together."""
+"""Up to this number, entries are checked faster one by one than together."""
 
 
 class Repairs:
     """Holes that a broker repairs on its next start.
 
-    It cuts a queue off at its first hole, and adds the entries of all records from commit-log offset
-    `dispatched_from` on; None: it repairs nothing.
+    The broker cuts a queue off at its first hole, then adds the entries of all records from commit-log offset
+    `dispatched_from` on. With None, it repairs nothing.
     """
 
     def __init__(self, dispatched_from: int | None, log_begin: int = 0) -> None:
@@ -93,7 +93,10 @@ class Repairs:
         self._log_begin = log_begin
 
     def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
-        """Return True, and keep the hole, if repaired; `last` is the commit-log offset before it."""
+        """Record a hole and return True if the next start repairs it.
+
+        `last` is the commit-log offset before it.
+        """
         if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
             return False
         if last < self._from > self._log_begin:
@@ -111,14 +114,14 @@ def verify_consume_queues(
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
 ) -> Report:
-    """Check every entry of every queue: increasing places, no gaps, agreement with its record, if any.
+    """Check every entry of every queue: increasing commit-log offsets, no gaps, agreement with its record.
 
-    The commit log is the given one, else that of the queue's store folder. Entries whose records are older
-    than its first file are sound: retention removes records first. `progress` receives bytes, without holes.
-    Raises FileNotFoundError if the given log is missing.
+    The commit log is the given one, or else that of the store folder of the queue. Entries whose records are
+    older than the first file of the log are sound, because retention removes records first. `progress`
+    receives bytes, not counting holes. Raises FileNotFoundError if the given log is missing.
     """
     logs: dict[Path | None, CommitLogFiles | None] = {}
-    # Before the log, which then has the records of all these entries.
+    # Queues are listed before the log, which then has the records of all their entries.
     queues = [queue.as_written() if queue.store and is_locked(queue.store) else queue for queue in queues]
     for queue in queues:
         source = commit_log or (queue.store and queue.store / "commitlog")
@@ -137,9 +140,9 @@ def verify_queues(
     repairs: Repairs = NO_REPAIRS,
     agreement: Agreement | None = None,
 ) -> Report:
-    """Check each queue against its commit log; CRCs need no check when the log was found sound.
+    """Check each queue against its commit log. CRCs need no check if the log was found sound.
 
-    `agreement` tells which entries agree with the sound records of the log, if all queues have the same.
+    `agreement` says which entries agree with the sound records of the log, if all queues share one log.
     """
     report = Report()
     tasks: list[QueueParts] = []
@@ -170,8 +173,9 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
 
 
 def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[QueuePart, bytes]]:
-    """Yield the written entries in parts, and their bytes; bytes that are not zero after an entry of size 0
-    are damage. Bytes that are not holes count as used.
+    """Yield the written entries in parts, each with its bytes.
+
+    Nonzero bytes after an entry of size 0 are damage. Bytes outside holes count as used.
     """
     last = -1
     ended: tuple[NamedFile, int] | None = None
@@ -179,6 +183,8 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[Que
     for number, file in enumerate(files, 1):
         data, used = read_data(file, ENTRY.size)
         report.used += used
+        # Entries after the end of the queue are damage, reported once, at the place where the entry is
+        # missing.
         count = 0 if ended else written_entries(data)
         for begin in range(0, count, PART_ENTRIES):
             end = min(begin + PART_ENTRIES, count)
@@ -196,7 +202,7 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[Que
 
 
 def _doubtful(part: QueuePart, raw: bytes, agreement: Agreement, report: Report) -> Iterator[QueuePart]:
-    """Yield the parts of a part whose entries are to be compared one by one."""
+    """Yield those ranges of a part whose entries must be compared one by one."""
     first = (part.file.base or 0) // ENTRY.size + part.begin
     known = agreement.entries_of(part.queue[:2])
     found, sound, _ = doubtful_entries(raw, first, part.last, agreement.log_begin, known)
@@ -206,7 +212,7 @@ def _doubtful(part: QueuePart, raw: bytes, agreement: Agreement, report: Report)
 
 
 def _last_offset(data: Sliced, begin: int, end: int, last: int) -> int:
-    """Return the commit-log offset of the last entry that is not a filler; `last` when there is none."""
+    """Return the commit-log offset of the last entry that is not a filler, or `last` if there is none."""
     for number in range(end - 1, begin - 1, -1):
         if not is_filler(data, number):
             return int(ENTRY.unpack(data[number * ENTRY.size : (number + 1) * ENTRY.size])[0])
@@ -214,7 +220,7 @@ def _last_offset(data: Sliced, begin: int, end: int, last: int) -> int:
 
 
 class _Check(NamedTuple):
-    """The records that entries are compared with, and the report of those that differ."""
+    """The records that entries are compared with, and the report that receives the differences."""
 
     views: LogViews
     check_crc: bool
@@ -255,7 +261,7 @@ def _verify_part(part: QueuePart, check: _Check) -> None:
 
 
 def _problem(entry: QueueEntry, check: _Check, queue: Queue, quick: EntryCheck) -> str | None:
-    """Return what is wrong with an entry by its record; None also if there is no record to compare."""
+    """Return how an entry contradicts its record, or None. Also None if there is no record to compare."""
     if not check.views.bases:
         return None
     try:
@@ -264,6 +270,7 @@ def _problem(entry: QueueEntry, check: _Check, queue: Queue, quick: EntryCheck) 
             return None
     except CorruptionError as error:
         return str(error)
+    # The quick check decodes nothing. Entries that fail it are decoded, to name the field that differs.
     if quick.agrees(*place, entry.queue_offset, entry.commit_log_offset, entry.size, entry.tags_code):
         return None
     try:
@@ -306,13 +313,13 @@ class Span(NamedTuple):
 
 
 NOTHING = Span(0, 0, -1)
-"""A queue without entries."""
+"""The span of a queue without entries."""
 _WITHOUT_END = Span(-(1 << 63), (1 << 63) - 1, -1)
-"""A queue that is not searched."""
+"""The span of a queue that is not searched."""
 
 
 class MissingEntries(NamedTuple):
-    """A queue with missing entries: before its first, or after its last."""
+    """A queue with missing entries, either before its first entry or after its last."""
 
     topic: str
     queue_id: int
@@ -336,8 +343,9 @@ def span_of(files: ConsumeQueueFiles) -> Span:
 def find_missing_entries(
     log: CommitLogFiles, spans: Spans, deleted: Mapping[str, int]
 ) -> Counter[MissingEntries]:
-    """Count the missing entries of the given queues. Damage is skipped, and so are records before the
-    commit-log offset that `deleted` has for their topic.
+    """Count the missing entries of the given queues.
+
+    Skips damage, and records before the commit-log offset that `deleted` gives for their topic.
     """
     found: Counter[MissingEntries] = Counter()
     for file in log.files:
@@ -351,6 +359,8 @@ def find_missing_entries(
                 finally:
                     for run in dispatch.take()[0]:
                         span = spans.get((run.topic, run.queue_id), _WITHOUT_END)
+                        # All of the run is within the entries of the queue: most runs end here, without a
+                        # look at each entry.
                         if span.first <= run.first and run.end <= span.end:
                             continue
                         _count(_entries_of(run), spans, deleted, found)

@@ -10,15 +10,15 @@ from typing import NamedTuple
 from rmqcli.words import many
 
 MAX_FINDINGS = 1000
-"""Findings kept; more are only counted, so that a file of garbage costs bounded memory."""
+"""The most findings kept. Further ones are only counted, so that a file of garbage takes bounded memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Damage at byte `position` of `path`; `length` bytes cannot be read, None if unknown.
 
-    With `only_properties` a broker still reads the message and drops the pairs that do not parse.
-    `is_last` says that no whole record follows in its log file.
+    With `only_properties`, a broker still reads the message and drops the pairs that do not parse. `is_last`:
+    no whole record follows in the same log file.
     """
 
     path: Path
@@ -35,7 +35,9 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """A result: `items` sound records or entries in `files` files of `size` bytes, `used` without holes."""
+    """A result: `items` sound records or entries in `files` files of `size` bytes, of which `used` are not in
+    holes.
+    """
 
     files: int = 0
     items: int = 0
@@ -50,7 +52,7 @@ class Report:
             self.findings.append(finding)
 
     def take_last(self) -> Finding:
-        """Take the newest finding out. IndexError if none is kept."""
+        """Remove and return the newest finding. Raises IndexError if none is kept."""
         self.damaged -= 1
         return self.findings.pop()
 
@@ -71,7 +73,7 @@ DAMAGE, NOTE = "damage", "note"
 
 
 class Verdict(NamedTuple):
-    """The verdict on a fact about a file, by the last stop of the broker."""
+    """The verdict on a fact about a file, after a clean stop of the broker and after a kill."""
 
     file: str
     fact: str
@@ -80,7 +82,7 @@ class Verdict(NamedTuple):
 
 
 class Rule(Enum):
-    """All facts that are judged; single bytes of records, entries and items that are wrong are damage."""
+    """All facts that are judged. Single wrong bytes of records, entries and items are always damage."""
 
     LOG_LENGTH = Verdict("commitlog", "a file of another length than the others", NOTE, NOTE)
     TORN_END = Verdict("commitlog", "bytes behind the last record to which no entry leads", DAMAGE, NOTE)

@@ -1,4 +1,4 @@
-"""The check of index files: every item against the record it points at, then the chains of all slots."""
+"""The check of index files: every item against the record it points to, then the chains of all slots."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _HEADER_BYTES = 40
 
 
 class IndexFinding(NamedTuple):
-    """The result for an index. After a kill, the next start drops files `without_header` and replaces
-    `younger` ones (with the count of damaged places).
+    """The result for an index.
 
-    `growing` files are written by a running broker and not checked.
+    After a kill, the next start drops files `without_header` and replaces `younger` ones (each with its
+    number of damaged places). `growing` files are being written by a running broker and are not checked.
     """
 
     report: Report
@@ -47,9 +47,9 @@ class IndexFinding(NamedTuple):
 
 
 class IndexPart(NamedTuple):
-    """Items [begin, end) of a file with this many slots; `last` is the highest commit-log offset before them.
+    """Items [begin, end) of a file with `slots` slots; `last` is the highest commit-log offset before them.
 
-    `since` is the time (ms) that their times count from, None if the header has a wrong one.
+    `since` is the time (ms) that their times are relative to, or None if the header has a wrong one.
     """
 
     file: NamedFile
@@ -76,10 +76,10 @@ def verify_index(
     flushed: int,
     agreement: Agreement | None = None,
 ) -> IndexFinding:
-    """Check every file of a folder. Raises FileNotFoundError without any.
+    """Check every file of a folder. Raises FileNotFoundError if there is none.
 
-    `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder. `agreement`
-    tells which items agree with the sound records of the log.
+    `flushed` is the index time of the checkpoint (ms). With `live`, a broker runs on the folder. `agreement`
+    says which items agree with the sound records of the log.
     """
     found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []
@@ -103,7 +103,7 @@ def verify_index(
 def _reports(
     parts: list[IndexPart], workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> dict[IndexPart, Report]:
-    """Compare the items of all parts that are not known to agree with their records one by one."""
+    """Compare, one by one, the items of all parts that are not already known to agree with their records."""
     reports = {part: Report() for part in parts}
     rest = [(part, part) for part in parts]
     if agreement is not None:
@@ -116,7 +116,7 @@ def _reports(
 
 
 def _doubtful(part: IndexPart, agreement: Agreement, report: Report) -> Iterator[IndexPart]:
-    """Yield the parts of a part whose items are to be compared one by one."""
+    """Yield those ranges of a part whose items must be compared one by one."""
     if part.since is None:
         yield part
         return
@@ -134,7 +134,7 @@ def _items(part: IndexPart, data: memoryview, begin: int, end: int) -> bytes:
 
 
 def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> _Chains:
-    """Return the chains of the file that has these parts."""
+    """Return the chains of the file to which the parts belong."""
     file, slots = parts[0].file, parts[0].slots
     places = (one.position for part in parts for one in reports[part].findings)
     damaged = frozenset((place - item_position(slots, 0)) // ITEM.size for place in places)
@@ -142,7 +142,7 @@ def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: Ind
 
 
 def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
-    """Merge a report; damage in a file that the next start replaces is only counted."""
+    """Merge a report. Damage in a file that the next start replaces is only counted."""
     if file in found.younger:
         found.younger[file] += report.damaged
         report = Report(items=report.items)
@@ -200,7 +200,7 @@ def _check_header(file: NamedFile, data: memoryview, index: IndexGeometry, log: 
 
 
 def _store_time(views: LogViews, offset: int) -> int | None:
-    """Return None for a missing record, which its item reports."""
+    """Return the store time (ms) of a record, or None if it is missing, as the check of its item reports."""
     try:
         place = views.place(offset)
         return None if place is None else scan_record(*place).store_timestamp
@@ -221,7 +221,7 @@ def verify_part(part: IndexPart) -> Report:
         hashes = _HashesOfRecords(views)
         for number in range(part.begin, part.end):
             item = decode_item(data, part.slots, number)
-            # While the first item is written, the header still has the end of the file before.
+            # While the first item is written, the header still has the end of the previous file.
             problem = hashes.problem(item, last, None if number == 1 else part.since)
             if problem is None:
                 report.items += 1
@@ -233,7 +233,10 @@ def verify_part(part: IndexPart) -> Report:
 
 
 class _HashesOfRecords:
-    """Store times and hashes of records; keeps the last, since a record's items follow each other."""
+    """Store times and hashes of records.
+
+    Keeps those of the last one, because the items of a record are consecutive.
+    """
 
     def __init__(self, views: LogViews) -> None:
         self.views = views
@@ -260,7 +263,7 @@ class _HashesOfRecords:
         return None
 
     def _read(self, offset: int) -> tuple[int, list[int]] | None:
-        """Return None if retention removed the record."""
+        """Return the store time and the hashes of a record, or None if retention removed it."""
         place = self.views.place(offset)
         if place is None:
             return None
@@ -271,10 +274,11 @@ class _HashesOfRecords:
 
 
 class _Chains(NamedTuple):
-    """Items [1, end) of a file with this many slots. Links of `damaged` items are not reported, since their
-    hashes may be wrong.
+    """Items [1, end) of a file with `slots` slots.
 
-    With `growing` a broker may add items meanwhile: slots may have numbers from `end` on.
+    Links of `damaged` items are not reported, because their hashes may be wrong.
+
+    With `growing`, a broker may add items meanwhile, so slots may contain numbers from `end` on.
     """
 
     file: NamedFile
@@ -300,14 +304,17 @@ _END = 1 << 63
 
 
 class Unindexed(NamedTuple):
-    """The first record with keys, at a commit-log offset, that is in no file."""
+    """The first record with keys, at commit-log offset `offset`, that is in no index file."""
 
     offset: int
     is_after: bool
 
 
 def unindexed(log: CommitLogFiles, headers: list[IndexHeader]) -> Iterator[Unindexed]:
-    """Yield the begin of each gap. `headers` are those of files with items, in order; the log is sound."""
+    """Yield the beginning of each gap.
+
+    `headers` are those of the files with items, in order; the log is sound.
+    """
     bounds = [(header.begin_phy_offset, header.end_phy_offset) for header in headers]
     if not bounds:
         return
@@ -320,7 +327,7 @@ def unindexed(log: CommitLogFiles, headers: list[IndexHeader]) -> Iterator[Unind
 
 
 def _first_with_keys(log: CommitLogFiles, after: int, before: int) -> int | None:
-    """Return the first such record between two commit-log offsets; `after` is that of a record."""
+    """Return the first record with keys between two commit-log offsets; a record starts at `after`."""
     for file in log.files:
         base = file.base or 0
         if base + file.size <= after:

@@ -1,10 +1,10 @@
-"""The check of a store folder while it grows: what was written is read back from the files, in order.
+"""The check of a store folder while it grows: written data is read back from the files, in order.
 
-Records are checked as a start of the broker checks them: sizes that form a chain, magic, CRC, the offset that
-each one names. Every record has its queue entry, and its index items follow those of the record before it.
-A piece of the log is read at a time, whatever else the folder has.
+Records are checked as the broker checks them at a start: sizes that form a chain, magic, CRC, and the offset
+stored in each record. Every record must have its queue entry, and its index items must follow those of the
+record before it. The log is read in pieces of bounded size, however large the folder is.
 
-The writer may be at work in another thread. What lies before `end` of `check` is settled in log and queues;
+The writer may be at work in another thread. Log and queues are complete before the `end` passed to `check`;
 the index follows a little later.
 """
 
@@ -49,7 +49,7 @@ _ITEMS_AT_ONCE: Final = 4096
 
 
 class _Expected(NamedTuple):
-    """An item that a record has; times in ms."""
+    """An index item that a record must have; times in ms."""
 
     key_hash: int
     offset: int
@@ -57,7 +57,7 @@ class _Expected(NamedTuple):
 
 
 class IndexReadBack:
-    """Checks the files of `folder` from the first item of a record at commit-log offset `begin` or behind."""
+    """Checks the files of `folder` from the first item of a record at commit-log offset `begin` or later."""
 
     def __init__(self, folder: Path, begin: int, slots: int) -> None:
         self._folder = folder
@@ -66,16 +66,16 @@ class IndexReadBack:
         self._expected: deque[_Expected] = deque()
         self._name = ""
         self._number = 1
-        """The file of the next item, and its number there."""
+        """The number of the next item in the file `_name`."""
 
     @property
     def behind(self) -> int:
-        """The number of items that are expected."""
+        """The number of items that are still expected."""
         return len(self._expected)
 
     def missing_from(self, end: int) -> int:
-        """Return the commit-log offset of the first record with an item that is expected; `end` if there is
-        none.
+        """Return the commit-log offset of the first record whose items are still expected, or `end` without
+        one.
         """
         return self._expected[0].offset if self._expected else end
 
@@ -84,7 +84,10 @@ class IndexReadBack:
         self._expected += [_Expected(key_hash, offset, timestamp) for key_hash in hashes]
 
     def check(self) -> Finding | None:
-        """Compare what the index has now with what is expected; the first difference. OSError. Blocks."""
+        """Compare the current items of the index with the expected ones and return the first difference.
+
+        Raises OSError. Blocks.
+        """
         files: list[NamedFile] = []
         with suppress(FileNotFoundError, NotADirectoryError):
             files = [file for file in index_files(self._folder) if file.path.name >= self._name]
@@ -108,7 +111,7 @@ class IndexReadBack:
             problem = self._problem(handle, header, number, item)
             if problem is not None:
                 if is_last and max(item.phy_offset, self._expected[0].offset) >= header.end_phy_offset:
-                    break  # it may be half written
+                    break  # the last item may be half written
                 return Finding(file.path, item_position(self._slots, number), f"item {number}: {problem}")
             self._expected.popleft()
             self._number = number + 1
@@ -126,6 +129,7 @@ class IndexReadBack:
             whole = len(data) // ITEM.size * ITEM.size
             for number, fields in enumerate(ITEM.iter_unpack(data[:whole]), first):
                 yield number, IndexItem._make(fields)
+            # The caller stopped before the end of this block.
             if self._number != first + most:
                 return
 
@@ -138,6 +142,7 @@ class IndexReadBack:
             return f"it has {item.time_diff} s, the record at {wanted.offset} {seconds} s"
         slot = item.key_hash % self._slots
         (newest,) = SLOT.unpack(os.pread(handle, SLOT.size, slot_position(slot)))
+        # The writer may have added items since the header was read.
         known = header if newest < header.index_count else _header(handle)
         if not number <= newest < known.index_count:
             return f"slot {slot} does not lead to it, but to item {newest}"
@@ -160,43 +165,45 @@ def _header(handle: int) -> IndexHeader:
 
 
 PIECE: Final = 512 * 1024
-"""Bytes of the log that are checked in one call."""
+"""The bytes of the log that one call checks."""
 MOST_BEHIND: Final = 1 << 16
-"""Index items that may be missing at the end of the index; then its writer is waited for."""
+"""The number of index items that may be outstanding before the check waits for the writer of the index."""
 _QUEUES_OPEN: Final = 64
 
 
 class _Wrong(Exception):
-    """Damage, as a finding."""
+    """Carries the finding of damage to `ReadBack.check`."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
 
 
 class ReadBack:
-    """Checks the folder `store` from commit-log offset `begin` on, where a record begins."""
+    """Checks the folder `store` from commit-log offset `begin` on, which must be the start of a record."""
 
     def __init__(
         self, store: Path, begin: int, *, slots: int, file_size: int, levels: DelayLevels = DEFAULT_LEVELS
     ) -> None:
-        """`slots` are those of an index file, `file_size` the bytes of a commit log file."""
+        """`slots` is the number of slots of an index file, `file_size` the size of a commit-log file in
+        bytes.
+        """
         self._store = store
         self._file_size = file_size
         self._levels = levels
         self._index = IndexReadBack(store / "index", begin, slots)
         self._batched: frozenset[str] = frozenset()
         self.position = begin
-        """The commit-log offset up to which log and queues are checked."""
+        """The commit-log offset up to which log and queues have been checked."""
 
     @property
     def verified(self) -> int:
-        """The commit-log offset up to which log, queues and index are checked."""
+        """The commit-log offset up to which log, queues and index have been checked."""
         return self._index.missing_from(self.position)
 
     def check(self, end: int) -> Finding | None:
-        """Check a piece of what lies before the commit-log offset `end`; the first damage. Blocks.
+        """Check one piece of the data before commit-log offset `end` and return the first damage. Blocks.
 
-        OSError for a file that cannot be read, unless it is missing, which is damage.
+        Raises OSError for a file that cannot be read. A missing file is damage.
         """
         try:
             if self._index.behind < MOST_BEHIND:
@@ -225,7 +232,7 @@ class ReadBack:
         return NamedFile(self._store / "commitlog" / file_name(base), base, self._file_size)
 
     def _records(self, file: NamedFile, data: bytes, most: int) -> Iterator[tuple[RecordScan, int]]:
-        """Yield the whole records of a piece, with their offsets; `most` bytes of the file are written."""
+        """Yield the whole records of a piece with their offsets; `most` bytes of the file are written."""
         begin, position = self.position, 0
         in_file = begin % self._file_size
         while position < most:
@@ -233,7 +240,7 @@ class ReadBack:
             if magic == MAGIC_FILLER and in_file + position + size == file.size:
                 position += size
             elif position and position + max(size, FILLER_HEAD_SIZE) > len(data) < most:
-                return  # the next piece has it
+                return  # cut off here, whole in the next piece
             else:
                 try:
                     record = scan_record(data, position, check_crc=True)
@@ -250,7 +257,7 @@ class ReadBack:
 
     def _check_record(self, record: RecordScan, offset: int, queues: _Queues) -> None:
         properties = decode_properties(record.properties)
-        # A copy has the entry of a record's own queue only, as our broker.
+        # A copy gets only the entry of a record's own queue, as our broker writes it.
         entry = next(queue_entries(record, properties, self._levels), None)
         if entry is not None and not has_place(*entry[:3]):
             file = self._log_file(offset - offset % self._file_size)
@@ -263,7 +270,7 @@ class ReadBack:
     # --- queues
 
     def _judge(self, record: RecordScan, entry: DispatchedEntry, queues: _Queues) -> None:
-        """Raise _Wrong unless the entry is missing for a reason."""
+        """Raise _Wrong unless there is a valid reason for the missing entry."""
         if record.sys_flag & MessageSysFlag.INNER_BATCH or self._has_batches(entry.topic):
             return
         if self._begins_again(entry, queues):
@@ -283,8 +290,8 @@ class ReadBack:
         return topic in self._batched
 
     def _begins_again(self, entry: DispatchedEntry, queues: _Queues) -> bool:
-        """Return True if the topic was deleted and created again behind the record: the queue follows the new
-        one.
+        """Return True if the topic was deleted and created again after the record: the queue is the new
+        topic's.
         """
         first = queues.entry(entry._replace(queue_offset=0))
         if first is None or first[0] <= entry.commit_log_offset:
@@ -303,14 +310,14 @@ class ReadBack:
 
 
 def _piece(handle: int, position: int, most: int) -> bytes:
-    """Return the bytes of a piece, and all those of its first record."""
+    """Return the bytes of a piece, extended to the end of its first record."""
     data = os.pread(handle, min(PIECE, most), position)
     size = _head(data, 0)[0]
     return os.pread(handle, size, position) if len(data) < size <= min(most, MAX_RECORD_SIZE) else data
 
 
 def _head(data: bytes, position: int) -> tuple[int, int]:
-    """Size and magic of a record, zeros where the bytes end."""
+    """Return the size and the magic of a record; zeros if the data ends before them."""
     return peek_record(data, position) if position + FILLER_HEAD_SIZE <= len(data) else (0, 0)
 
 
@@ -324,7 +331,7 @@ class _Open(NamedTuple):
 
 
 class _Queues:
-    """The queues that the records of a piece belong to; a context manager, which keeps few files open."""
+    """The queues that the records of a piece belong to; a context manager that keeps few files open."""
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "consumequeue"
@@ -351,7 +358,9 @@ class _Queues:
         return self.entry(entry) == entry[3:]
 
     def entry(self, wanted: DispatchedEntry) -> tuple[int, int, int] | None:
-        """Commit-log offset, size and tags code at the queue offset of an entry; None without a file."""
+        """Return commit-log offset, size and tags code at the queue offset of an entry; None without a
+        file.
+        """
         position = wanted.queue_offset * ENTRY_SIZE
         found = self._at(wanted, position)
         if found is None:
@@ -372,6 +381,6 @@ class _Queues:
             self._open.clear()
         try:
             self._open[key] = _Open(file, self._stack.enter_context(opened(file)))
-        except FileNotFoundError:  # the queue begins again just now
+        except FileNotFoundError:  # the queue is being deleted and created again
             return None
         return self._open[key]

@@ -1,7 +1,8 @@
 """The check of a store folder: log, queues, index, checkpoint and tables, each against the others.
 
-A folder without a clean stop is checked as recovery will find it: missing entries and items of the newest
-records, and a preallocated file of zeros, are sound. After a clean stop every record must have its entry.
+A folder that was not stopped cleanly is checked as recovery will find it: missing entries and index items of
+the newest records, and a preallocated file of zeros, are sound. After a clean stop, every record must have
+its entry.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ from rmqcli.words import many
 
 
 def lost_timers(store: Path) -> Path | None:
-    """Return which of timerlog and timerwheel is missing beside the other, if any.
+    """Return whichever of timerlog and timerwheel is missing while the other is there, if any.
 
-    A broker of 5.3.3 makes the wheel when it starts, and the log with the first message that goes into it.
+    A 5.3.3 broker creates the wheel when it starts, and the log with the first message written to it.
     """
     log, wheel = store / "timerlog", store / "timerwheel"
     if log.exists():
@@ -71,13 +72,15 @@ def _has_data(path: Path) -> bool:
 
 @dataclass(slots=True)
 class StoreReport:
-    """A report of each part, and remarks: facts that are worth knowing but not damage."""
+    """A report of each part, and remarks: facts worth knowing that are not damage."""
 
     parts: dict[str, Report] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     def judge(self, rule: Rule, report: Report, finding: Finding, *, crashed: bool, remedy: str = "") -> None:
-        """Add damage to a part's report, or a note with what repairs it after a kill."""
+        """Add a finding to the report of a part, or, if the rule allows it after a kill, as a remark with its
+        remedy.
+        """
         if rule.is_damage(crashed=crashed):
             report.add(finding)
         else:
@@ -97,7 +100,10 @@ class StoreReport:
 
 
 Steps = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""A function of a part's name and bytes without holes; its context yields a receiver of progress."""
+"""Called with the name of a part and its bytes without holes.
+
+Returns a context that yields a progress receiver.
+"""
 
 
 @contextmanager
@@ -108,7 +114,7 @@ def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
 def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
     """Check a store folder. Raises FileNotFoundError if it is not one.
 
-    `steps` is called for each part, since a byte of one costs more than of another.
+    `steps` is called for each part, because checking a byte costs more in some parts than in others.
     """
     folder, found = _folder(store_folder(store)), StoreReport()
     if folder.live:
@@ -119,6 +125,7 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
         )
     if not folder.live:
         found.remarks += _odd_lengths(folder.log.files)
+    # The log comes first: whether it is sound decides how queues and index are checked.
     with steps("commitlog", _used(folder.log.files)) as advance:
         agreement = _agreement(folder)
         found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers, agreement=agreement)
@@ -135,7 +142,7 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
 
 
 def _agreement(folder: _Folder) -> Agreement | None:
-    """Return None for a log whose files do not follow each other."""
+    """Return the agreement to fill, or None for a log whose files do not follow one another."""
     bounds = [(file.base, (file.base or 0) + file.size) for file in folder.log.files]
     if not bounds or any(base is None for base, _ in bounds):
         return None
@@ -145,7 +152,9 @@ def _agreement(folder: _Folder) -> Agreement | None:
 
 
 def _judge_end(folder: _Folder, found: StoreReport) -> None:
-    """Make a note of what a killed broker has begun to write behind the last record: no entry leads there."""
+    """Turn damage at the very end of the log into a note if a killed broker left it: no entry points to
+    it.
+    """
     report = found.parts["commitlog"]
     last = report.findings[-1] if report.damaged == len(report.findings) > 0 else None
     if last is None or not last.is_last or not folder.crashed or folder.live:
@@ -165,7 +174,7 @@ def _begins(file: NamedFile) -> bool:
 
 
 def _last_records(queues: list[Queue]) -> Iterator[int]:
-    """Yield the commit-log offset of each queue's last entry."""
+    """Yield the commit-log offset of the last entry of each queue."""
     for queue in queues:
         with QueueLook(queue.files.files) as look:
             entry = look.entry(look.bounds()[1] - 1)
@@ -174,8 +183,8 @@ def _last_records(queues: list[Queue]) -> Iterator[int]:
 
 
 def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
-    """Yield remarks on lengths that Java's `MappedFileQueue.load` refuses ("length not matched message store
-    config value").
+    """Yield remarks about file lengths that Java's `MappedFileQueue.load` refuses ("length not matched
+    message store config value").
     """
     usual = Counter(file.size for file in files).most_common(1)
     for file in files:
@@ -191,7 +200,10 @@ def _used(files: list[NamedFile]) -> int:
 
 
 class _Folder(NamedTuple):
-    """A store folder; `live`: a broker runs on it; `queues` and `log` are of one moment, queues first."""
+    """A store folder; `live`: a broker runs on it.
+
+    `queues` and `log` show the same moment, queues listed first.
+    """
 
     path: Path
     queues: list[Queue]
@@ -201,6 +213,7 @@ class _Folder(NamedTuple):
 
 
 def _folder(store: Path) -> _Folder:
+    # Queues before the log: a log that is listed later has the records of all their entries.
     live, queues = is_locked(store), queues_of(store)
     if live:
         queues = [queue.as_written() for queue in queues]
@@ -208,7 +221,7 @@ def _folder(store: Path) -> _Folder:
 
 
 def log_of(store: Path) -> CommitLogFiles:
-    """Return the commit log, without files when no message was ever stored."""
+    """Return the commit log; it has no files if no message was ever stored."""
     try:
         return CommitLogFiles(store)
     except FileNotFoundError:
@@ -248,7 +261,8 @@ def _queues(
     )
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
-    # As many entries as records, which agree: none is missing, and none has the queue offset of another.
+    # If there are as many entries as records, and they agree, no entry is missing and no record has the queue
+    # offset of another.
     entries = kept_messages(queues, begin) if begin else report.items
     if not live and entries != of_log.items:
         _check_missing(folder, report, found)
@@ -260,7 +274,7 @@ def _queues(
 
 
 def _first_places(queues: list[Queue]) -> dict[tuple[str, int], int]:
-    """Return the commit-log offsets of the first entries."""
+    """Return the commit-log offset of the first entry of each queue."""
     firsts: dict[tuple[str, int], int] = {}
     for queue in queues:
         with QueueLook(queue.files.files) as look:
@@ -372,7 +386,7 @@ def _index(
 
 
 def headers_of(files: list[NamedFile]) -> list[IndexHeader]:
-    """Return the headers of the files that have items."""
+    """Return the headers of the files that contain items."""
     found = []
     for file in files:
         with mapped(file) as data, suppress(CorruptionError):
@@ -411,7 +425,10 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
 
 
 def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
-    """Return a function of a queue's end, which looks at the queue; its None is a queue without files."""
+    """Return a function that returns the end of a queue, or None for a queue without files.
+
+    It reads on demand.
+    """
     queues = {(queue.topic, queue.queue_id): queue for queue in folder.queues if folder.log.files}
 
     @cache
@@ -419,7 +436,8 @@ def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
         queue = queues.get(key)
         if queue is None:
             return None
-        # Of a running broker, which may have committed what it stored since the listing.
+        # A running broker may have stored more since the listing, and groups may have committed those
+        # offsets.
         files = ConsumeQueueFiles(queue.path) if folder.live else queue.files
         return files.bounds()[1] if files.files else 0
 
