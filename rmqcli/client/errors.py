@@ -1,8 +1,8 @@
-"""Errors of the client library; the type tells a caller how to react.
+"""Errors of the client library. The type tells the caller how to react.
 
-Every message is one line with the address, the name of the request, the name of the response code and, where
-there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to these types; none leaves
-`rmqcli.client`.
+Every message is one line with the address, the name of the request, the name of the response code and, if
+there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to these types; none of them
+leaves `rmqcli.client`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ACL_REMARK = "org.apache.rocketmq.acl"
 
 
 def code_name(code: int) -> str:
-    """`NO_PERMISSION (16)`, or `response code 4711` for an unknown number."""
+    """Return `NO_PERMISSION (16)`, for example, or `response code 4711` for an unknown number."""
     try:
         return f"{ResponseCode(code).name} ({code})"
     except ValueError:
@@ -29,7 +29,7 @@ def code_name(code: int) -> str:
 
 
 def request_name(code: int) -> str:
-    """`SEND_MESSAGE_V2`, or `request code 4711` for an unknown number."""
+    """Return `SEND_MESSAGE_V2`, for example, or `request code 4711` for an unknown number."""
     try:
         return RequestCode(code).name
     except ValueError:
@@ -39,9 +39,9 @@ def request_name(code: int) -> str:
 class ClientError(Exception):
     """Base of every error that `rmqcli.client` raises.
 
-    A producer that gave up after retries sets `tries` and `brokers`; both are part of the text. `was_sent`:
-    the request had left before the error, so the server may have carried it out. `maybe_stored`: the ids
-    (joined by commas) of messages that a producer gave up, but a broker may have stored.
+    A producer that gives up after retries sets `tries` and `brokers`; both appear in the text. `was_sent`:
+    the request was sent before the error, so the server may have carried it out. `maybe_stored`: the ids
+    (joined by commas) of messages that a producer gave up on, but that a broker may have stored.
     """
 
     tries: int = 1
@@ -57,11 +57,11 @@ class ClientError(Exception):
 
 
 class InvalidRequest(ClientError, ValueError):
-    """A message, name or option that breaks a rule of the protocol; nothing was sent."""
+    """A message, name or option that breaks a rule of the protocol. Nothing was sent."""
 
 
 class TlsProblem(Enum):
-    """The ways in which TLS keeps a connection from working; each has a remedy of its own."""
+    """The ways in which TLS can make a connection fail. Each has a remedy."""
 
     CERTIFICATE = "the certificate of the server is not signed by a CA that the client knows"
     HOST = "the certificate of the server is for other hosts"
@@ -81,7 +81,7 @@ class ConnectionFailed(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The end of the connection to `address` before the reply; the request may have been carried out."""
+    """The connection to `address` ended before the reply. The request may have been carried out."""
 
     def __init__(
         self, address: str, reason: str = "closed by the peer", problem: TlsProblem | None = None
@@ -92,7 +92,7 @@ class ConnectionLost(ClientError):
 
 
 class NoNameServer(ConnectionFailed):
-    """No reply from any name server; `address` is the whole list, `causes` has one error for each."""
+    """No reply from any name server; `address` lists all of them, `causes` has one error for each."""
 
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
         only = causes[0] if len(causes) == 1 else None
@@ -104,8 +104,11 @@ class NoNameServer(ConnectionFailed):
 
 
 class NoBrokers(ConnectionFailed):
-    """No broker is registered with the name server at `address`: it forgets one that dies at once, and the
-    topics that only that one had."""
+    """No broker is registered with the name server at `address`.
+
+    A name server forgets a broker as soon as its connection ends, and with it the topics that only this
+    broker had.
+    """
 
     def __init__(self, address: str) -> None:
         super().__init__(address, "no broker is registered")
@@ -113,12 +116,14 @@ class NoBrokers(ConnectionFailed):
 
 
 def seconds_text(seconds: float) -> str:
-    """`2 s`, rounded: the rest of a timeout after earlier steps is shown as it was given, not as 1.99902."""
+    """Return a rounded text, such as `2 s`: the rest of a timeout is shown as it was given, not as
+    1.99902.
+    """
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.2g} s"
 
 
 class RequestTimeout(ClientError):
-    """No reply from `address` within `timeout` seconds; the request may still be carried out."""
+    """No reply from `address` within `timeout` seconds. The request may still be carried out."""
 
     def __init__(self, address: str, request: str, timeout: float) -> None:
         super().__init__(f"{address} did not answer {request} within {seconds_text(timeout)}")
@@ -127,11 +132,11 @@ class RequestTimeout(ClientError):
 
 
 UNREACHED = (ConnectionFailed, ConnectionLost, RequestTimeout)
-"""Errors of an address that does not answer, while others may."""
+"""Errors of an address that does not respond, while others may."""
 
 
 class UnexpectedReply(ClientError):
-    """Bytes from `address` that are not the protocol, or a reply that does not fit its operation."""
+    """Bytes from `address` that are not of the protocol, or a reply that does not fit its operation."""
 
     was_sent = True
 
@@ -141,7 +146,7 @@ class UnexpectedReply(ClientError):
 
 
 class CorruptReply(ClientError):
-    """Damaged stored messages in a reply of a broker."""
+    """Damaged stored messages in the reply of a broker."""
 
     def __init__(self, broker: str, reason: str) -> None:
         super().__init__(f"{broker} sent damaged messages: {reason}")
@@ -150,8 +155,8 @@ class CorruptReply(ClientError):
 class BrokerRefused(ClientError):
     """An error code from a broker or name server.
 
-    `code` is the response code, `remark` the whole text of the peer (perhaps several lines), `address` the
-    peer, `request` the name of the request. `concluded`: no peer refused; the library concluded `remark` from
+    `code` is the response code, `remark` the whole text of the peer (possibly several lines), `address` the
+    peer, `request` the name of the request. `concluded`: no peer refused; the library derived `remark` from
     the reply to `request`.
     """
 
@@ -179,7 +184,9 @@ class BrokerRefused(ClientError):
         self.request = request
 
     def without_remedy(self) -> Self:
-        """This error, of which only the fact is said: nobody creates what is to be deleted."""
+        """Remove the remedy from the text and return this error: advice to create a topic is out of place
+        when deleting it.
+        """
         self.args = (self.fact,)
         return self
 
@@ -197,8 +204,8 @@ class NotSupported(BrokerRefused):
 class NotPermitted(BrokerRefused):
     """NO_PERMISSION (16), or an access control refusal (code 1 with AclException in the remark).
 
-    `by_account`: access control refused, and not, say, a topic that is not writable; the text ends with what
-    is missing then.
+    `by_account`: access control refused, as opposed to, for example, a topic that is not writable. The text
+    then ends with the missing permission.
     """
 
     by_account: bool = False
@@ -222,9 +229,9 @@ class NotPermitted(BrokerRefused):
 
 
 class NotFound(BrokerRefused):
-    """QUERY_NOT_FOUND (22), and the base of the errors for something that does not exist.
+    """QUERY_NOT_FOUND (22), and the base of the errors for things that do not exist.
 
-    `missing`: its kind (topic, group, broker, cluster) and name, if the library knows them; `known`: the
+    `missing`: the kind (topic, group, broker, cluster) and name, if the library knows them; `known`: the
     names that exist, if it has read them.
     """
 
@@ -239,7 +246,9 @@ class TopicNotFound(NotFound):
 
 
 def topic_remedy(topic: str) -> str:
-    """Return the advice to create a topic, unless brokers create it themselves, or none accepts its name."""
+    """Return the advice to create a topic, unless brokers create it themselves or no broker accepts its
+    name.
+    """
     if topic.startswith(RETRY_PREFIX):
         return f"brokers create it when a member of group {topic.removeprefix(RETRY_PREFIX)} starts"
     if topic.startswith(DLQ_PREFIX):
@@ -252,7 +261,7 @@ def topic_remedy(topic: str) -> str:
 
 
 class NoRoute(TopicNotFound):
-    """No route of `topic` in the name server; `detail` continues the sentence, e.g. for TBW102."""
+    """The name server has no route for `topic`; `detail` continues the sentence, e.g. for TBW102."""
 
     def __init__(self, topic: str, address: str, remark: str | None = None, detail: str = "") -> None:
         text = f"topic {topic} not found on name server {address}{detail}"
@@ -278,7 +287,10 @@ class ConsumerOffline(BrokerRefused):
 
 
 class OnlineResetUnsupported(ClientError):
-    """A reset that running consumers cannot follow: brokers of 4.x accept only a time for the whole topic."""
+    """A reset that running consumers cannot follow.
+
+    Brokers of 4.x accept only a time, for the whole topic.
+    """
 
     def __init__(self, group: str, clients: int, wanted: str, *, only: str = "of a whole topic") -> None:
         either = ", or reset to start, end or @TIME" if only == "of a whole topic" else ""
@@ -291,7 +303,7 @@ class OnlineResetUnsupported(ClientError):
 
 
 class SettingsIgnored(ClientError):
-    """Settings of 5.x that a broker dropped without a word; it applied the others."""
+    """Settings of 5.x that a broker silently ignored. It applied the others."""
 
     def __init__(self, what: str, names: Sequence[str], address: str) -> None:
         super().__init__(
@@ -313,7 +325,7 @@ _REFUSALS: dict[int, type[BrokerRefused]] = {
 
 
 def valid(function: Callable[..., Result], *arguments: object) -> Result:
-    """Return the result of a function of codec, whose ValueError is raised as InvalidRequest."""
+    """Return the result of a function of codec; turn its ValueError into InvalidRequest."""
     try:
         return function(*arguments)
     except ValueError as error:
@@ -329,7 +341,7 @@ def refusal(code: int, remark: str | None, address: str, request: int) -> Broker
 
 _PREFIX = "org.apache.rocketmq.acl.common.AclException: "
 _FRAME = re.compile(r", [\w.$<>]+\([\w.]+:\d+\)$")
-"""The end of a remark of Java: the method that threw."""
+"""The end of a remark from Java: the method that threw."""
 _SENDS = frozenset(
     {
         *(RequestCode.SEND_MESSAGE.name, RequestCode.SEND_MESSAGE_V2.name),
@@ -348,7 +360,7 @@ _EITHER = frozenset(
         RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER.name,
     }
 )
-"""Requests for facts of a topic, for which either permission is enough."""
+"""Requests for facts about a topic, for which either permission suffices."""
 
 Explain = Callable[[re.Match[str], str], str]
 
@@ -399,8 +411,9 @@ def _of_user(found: re.Match[str], request: str) -> str:
 
 
 def denial(code: int, remark: str, request: str) -> str | None:
-    """Return the missing permission, for a refusal by access control of the request of this name; None for
-    any other.
+    """Return the permission that access control found missing for the request of this name.
+
+    None for any other refusal; empty if the remark does not say which permission is missing.
     """
     if code not in (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION):
         return None
@@ -411,6 +424,6 @@ def denial(code: int, remark: str, request: str) -> str | None:
 
 
 def cleaned(remark: str | None) -> str:
-    """Return the remark without the names of Java's class and method."""
+    """Return the remark without Java's class and method names."""
     line = (remark or "").strip().partition("\n")[0]
     return _FRAME.sub("", line.replace(_PREFIX, ""))

@@ -1,7 +1,8 @@
 """The state that clients of a process can share: identity, connections, name servers, routes, and a nursery.
 
-An instance is entered once (`async with`); a client without one creates its own. Leaving it ends every task
-and connection. An exception of the block is raised unchanged, never wrapped in a group.
+An instance is entered once (`async with`). A client that is not given one creates its own. Leaving the
+instance ends every task and connection. An exception of the block is raised unchanged, never wrapped in a
+group.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ class InstanceOptions(TypedDict, total=False):
 
     `timeout`: seconds for a request, including the connection. `instance_name` distinguishes the members of a
     group on one host; the default is unique, or DEFAULT for a broadcasting consumer. `namespace` prefixes the
-    names of topics and groups (see Namespace); None derives it from an address `http://MQ_INST_….host:port`,
-    and "" is none. `unit_name` is part of the client id; `unit_mode` is sent to brokers. `vip_channel`:
-    sends, offsets and other short requests (VIP_CODES) go to the port two below the broker's, on which
-    brokers of Java listen; brokers of this project do not. `address_map`: where connections to an address go
-    instead (see AddressMap). `credentials`: the account that signs every request; None signs none. `tls`:
-    all connections use TLS (see Tls, or a context of Python's ssl).
+    names of topics and groups (see Namespace); None derives it from an address of the form
+    `http://MQ_INST_….host:port`, and "" means no namespace. `unit_name` is part of the client id; `unit_mode`
+    is sent to brokers. `vip_channel`: sends, offsets and other short requests (VIP_CODES) go to the broker's
+    port minus two, on which Java brokers listen; brokers of this project do not. `address_map`: replaces
+    addresses to connect to (see AddressMap). `credentials`: the account that signs every request; None signs
+    none. `tls`: all connections use TLS (see Tls, or pass a context of Python's ssl).
     """
 
     namesrv: str | Iterable[str]
@@ -119,6 +120,7 @@ class ClientInstance:
         self.address_namespace = instance_of(addresses)
         self.namespace = Namespace(self.address_namespace if namespace is None else namespace)
         self._instance_name, self._unit_name = instance_name, unit_name
+        # The counter separates instances that are created within one tick of the clock.
         own_name = f"{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
         self.client_id = client_id(self.ip, own_name if instance_name is None else instance_name, unit_name)
         self.requests = ClientRemotingProcessor()
@@ -145,7 +147,7 @@ class ClientInstance:
         if self._entered:
             raise InvalidRequest("a client instance is entered once")
         self._entered = True
-        self.clock = trio.lowlevel.current_clock().current_time  # what trio.current_time looks up each time
+        self.clock = trio.lowlevel.current_clock().current_time  # trio.current_time looks it up each time
         self._manager = trio.open_nursery()
         outer = await self._manager.__aenter__()
         with trio.CancelScope(shield=True):
@@ -159,8 +161,8 @@ class ClientInstance:
         await self.heartbeats.leave_all()
         self.nursery.cancel_scope.cancel()
         self._nursery = None
-        # A Cancelled may belong to the nursery, if one of our tasks failed; any other exception belongs to
-        # the block
+        # A Cancelled may come from the nursery, if one of our tasks failed. Any other exception comes from
+        # the block and must not reach the nursery, which would wrap it in a group.
         if isinstance(error, trio.Cancelled):
             await self._manager.__aexit__(kind, error, trace)
         else:
@@ -175,7 +177,9 @@ class ClientInstance:
     async def _shelter(
         self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep tasks and connections running in a cancelled block: leaving sends requests to brokers."""
+        """Keep tasks and connections running in a cancelled block, because leaving it sends requests to
+        brokers.
+        """
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 task_status.started(nursery)
@@ -183,7 +187,10 @@ class ClientInstance:
 
     @property
     def lasting_id(self) -> str:
-        """The client id that the next process has too, for offsets files; the name is DEFAULT by default."""
+        """The client id that the next process will have as well, for offsets files.
+
+        The default name is DEFAULT.
+        """
         name = DEFAULT_NAME if self._instance_name is None else self._instance_name
         return client_id(self.ip, name, self._unit_name)
 
@@ -214,7 +221,7 @@ class ClientInstance:
         timeout: float | None = None,
         ok: Iterable[int] | None = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """Return the reply of a broker; BrokerRefused when its code is not in `ok` (None: any code)."""
+        """Return the reply of a broker. Raises BrokerRefused if its code is not in `ok` (None: any code)."""
         ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
         reply = await self.pool.request(address, command(code, ext, body), self._limit(timeout))
         if ok is not None and reply.code not in ok:
@@ -230,10 +237,10 @@ class ClientInstance:
         *,
         timeout: float | None = None,
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """Return the typed answer; None stands for a header or body that the operation does not have.
+        """Return the typed reply; None stands for a header or body that the operation does not have.
 
-        BrokerRefused for an error code, UnexpectedReply for an answer that cannot be read, and what
-        `Link.request` raises.
+        Raises BrokerRefused for an error code, UnexpectedReply for a reply that cannot be decoded, and the
+        errors of `Link.request`.
         """
         request = request_of(operation, header, body)
         reply = await self.pool.request(address, request, self._limit(timeout))
@@ -242,14 +249,14 @@ class ClientInstance:
     async def ask_name_server(
         self, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """`ask` for the name server in use."""
+        """Like `ask`, for the name server in use."""
         reply = await self.name_servers.request(request_of(operation, header, None), self.timeout)
         return answer_of(operation, reply, self.name_servers.current)
 
     async def ask_queue(
         self, queue: MessageQueue, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """`ask` for the broker of a queue, or for a slave when the master cannot be reached."""
+        """Like `ask`, for the broker of a queue, or for a slave if the master cannot be reached."""
         ext, _ = operation.encode_request(header, None)
         reply = await self.read_queue(queue, operation.code, ext or {})
         return answer_of(operation, reply, queue.broker_name)
@@ -261,7 +268,7 @@ class ClientInstance:
         header: RequestT,
         extra: Mapping[str, str] | None = None,
     ) -> Answer[ReplyT, ReplyBodyT] | None:
-        """`ask_queue`, but None for QUERY_NOT_FOUND. `extra` is added to the ext fields."""
+        """Like `ask_queue`, but return None for QUERY_NOT_FOUND. `extra` is added to the ext fields."""
         ext, _ = operation.encode_request(header, None)
         reply = await self.read_queue(
             queue, operation.code, {**(ext or {}), **(extra or {})}, ok=_FOUND_OR_NOT
@@ -279,7 +286,7 @@ class ClientInstance:
         timeout: float | None = None,
         remark: str | None = None,
     ) -> None:
-        """Write a request that gets no answer."""
+        """Send a request that gets no reply."""
         request = request_of(operation, header, None)
         request.remark = remark
         await self.pool.oneway(address, request, self._limit(timeout))
@@ -289,7 +296,9 @@ class ClientInstance:
         return await self.routes.find(topic, self._limit(timeout), create=create)
 
     async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
-        """Addresses of the broker of `queue`: the preferred id first, then the master, then slaves."""
+        """Return the addresses of the broker of `queue`: the preferred id first, then the master, then
+        slaves.
+        """
         if self.routes.is_doubtful(queue.topic):
             with contextlib.suppress(ClientError):  # the known route may still work
                 await self.route(queue.topic)
@@ -317,7 +326,7 @@ class ClientInstance:
         prefer: int = MASTER_ID,
         ok: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """Return the reply of the broker of a queue, or of a slave when the master cannot be reached."""
+        """Return the reply of the broker of a queue, or of a slave if the master cannot be reached."""
         addresses = await self.broker_addresses(queue, prefer=prefer)
         while True:
             try:
@@ -336,8 +345,8 @@ class ClientInstance:
 class Client:
     """Base of all clients: creates an instance, or shares one that is already entered.
 
-    Subclasses override `_open` and `_close`, which run inside the instance; `_close` runs after a
-    failed `_open`, too.
+    Subclasses override `_open` and `_close`, which run inside the instance; `_close` also runs after a failed
+    `_open`.
     """
 
     def __init__(self, instance: ClientInstance | None, options: InstanceOptions) -> None:

@@ -35,13 +35,13 @@ from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.values import ConnectedProducer
 from rmqcli.client.errors import BrokerRefused, ClientError, ConsumerOffline, NotFound
 
-RELAY_TIMEOUT = 3.0  # seconds; a broker gives its client 10, too long for a person
+RELAY_TIMEOUT = 3.0  # seconds; a broker gives its client 10, too long for a user to wait
 DIRECT_TIMEOUT = 12.0  # seconds; the broker gives the client 10 to consume a message
-STATUS_TIMEOUT = 6.0  # seconds for each client: the broker asks them in turn and gives each 5
+STATUS_TIMEOUT = 6.0  # seconds for each client: the broker queries them in turn and gives each 5
 
 
 class Activity(NamedTuple):
-    """The owner of a queue, its position there, and when it last consumed (epoch ms of its clock)."""
+    """The owner of a queue, its position in the queue, and when it last consumed (epoch ms of its clock)."""
 
     client_id: str
     offset: int
@@ -52,10 +52,10 @@ class ClientAdmin(Area):
     async def consumers(
         self, group: str, *, failures: dict[str, ClientError] | None = None
     ) -> ConsumerConnection:
-        """Return the connected clients and subscriptions of a group (code 203); ConsumerOffline when there
-        are none.
+        """Return the connected clients and subscriptions of a group (code 203).
 
-        The failure of a broker is raised only when no other broker has a client.
+        Raises ConsumerOffline if there are none. The failure of a broker is raised only if no other broker
+        has a client.
         """
         broken: dict[str, ClientError] = {} if failures is None else failures
         answers = await self._connections(group, broken)
@@ -68,8 +68,7 @@ class ClientAdmin(Area):
     async def connections(
         self, group: str, *, failures: dict[str, ClientError]
     ) -> dict[str, ConsumerConnection]:
-        """Return the clients of a group as each broker knows them (code 203); {} if none is connected
-        anywhere.
+        """Return the clients of a group as known by each broker (code 203); {} if none is connected anywhere.
 
         Adds to `failures`, even if all brokers fail.
         """
@@ -102,7 +101,7 @@ class ClientAdmin(Area):
     async def connected(
         self, group: str, failures: dict[str, ClientError] | None
     ) -> ConsumerConnection | None:
-        """`consumers`, or None when no broker that answers has a client."""
+        """Like `consumers`, but None if no broker that responds has a client."""
         try:
             return await self.consumers(group, failures=failures)
         except ConsumerOffline:
@@ -115,7 +114,9 @@ class ClientAdmin(Area):
     async def producers(
         self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
-        """Return every producer connected to a master, by group and client (code 328; not in older brokers)."""
+        """Return every producer connected to a master, by group and client (code 328; not in older
+        brokers).
+        """
         header = GetAllProducerInfoRequestHeader()
         masters = await self._admin.brokers.masters(brokers=brokers)
         answers = await self.bodies(masters, GET_ALL_PRODUCER_INFO, header, failures)
@@ -131,7 +132,10 @@ class ClientAdmin(Area):
     async def producers_of(
         self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
-        """Return the producers of one group connected to a master (code 204); NotFound when there are none."""
+        """Return the producers of one group connected to a master (code 204).
+
+        Raises NotFound if there are none.
+        """
         operation = GET_PRODUCER_CONNECTION_LIST
         header = GetProducerConnectionListRequestHeader(producer_group=group)
 
@@ -139,7 +143,7 @@ class ClientAdmin(Area):
             try:
                 return (await self.instance.ask(address, operation, header, None)).body.connection_set
             except BrokerRefused as error:
-                # The answer of a broker that does not know the group
+                # This is the reply of a broker that does not know the group.
                 if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
                     raise
                 return []
@@ -163,10 +167,10 @@ class ClientAdmin(Area):
         timeout: float = RELAY_TIMEOUT,
         failures: Mapping[str, ClientError] | None = None,
     ) -> ConsumerRunningInfo:
-        """Return the state that a running consumer reports; BrokerRefused if not connected, too old or
-        silent.
+        """Return the state that a running consumer reports.
 
-        Brokers that `failures` lists as unreachable are skipped.
+        Raises BrokerRefused if it is not connected, too old, or silent. Brokers that `failures` lists as
+        unreachable are skipped.
         """
         operation = GET_CONSUMER_RUNNING_INFO
         header = GetConsumerRunningInfoRequestHeader(
@@ -187,7 +191,7 @@ class ClientAdmin(Area):
         jstack: bool = False,
         failures: Mapping[str, ClientError] | None = None,
     ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, ClientError]]:
-        """`running_info` of several clients, and the errors of others, by client id."""
+        """Return `running_info` of several clients, and the errors of the others, by client id."""
         return await gather(
             client_ids, lambda one: self.running_info(group, one, jstack=jstack, failures=failures)
         )
@@ -195,12 +199,12 @@ class ClientAdmin(Area):
     async def queue_owners(
         self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
     ) -> dict[MessageQueue, str]:
-        """Return the client that owns each queue; omits clients that do not answer."""
+        """Return the client that owns each queue. Omits clients that do not respond."""
         infos, _ = await self.running_infos(group, client_ids, failures=failures)
         return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
 
     async def activity(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, Activity]:
-        """Return the owner of each queue and its progress (code 307); omits clients that do not answer."""
+        """Return the owner of each queue and its position (code 307). Omits clients that do not respond."""
         infos, _ = await self.running_infos(group, client_ids)
         return {
             queue: Activity(client_id, held.commit_offset, held.last_consume_timestamp)
@@ -209,7 +213,7 @@ class ClientAdmin(Area):
         }
 
     async def consumer_ids(self, group: str, topic: str) -> tuple[str, ...]:
-        """Ids of the connected clients of the group that consume the topic."""
+        """Return the ids of the connected clients of the group that consume the topic."""
         try:
             connection = await self.consumers(group)
         except ConsumerOffline:
@@ -226,7 +230,10 @@ class ClientAdmin(Area):
         *,
         failures: Mapping[str, ClientError] | None = None,
     ) -> dict[str, dict[MessageQueue, int]]:
-        """Client id → its next offset of each queue, committed or not (code 223). Omits silent clients."""
+        """Return client id → its next offset of each queue, committed or not (code 223).
+
+        Omits silent clients.
+        """
         operation, timeout = INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATUS_TIMEOUT
 
         async def ask_one(client_id: str) -> dict[MessageQueue, int] | None:
@@ -245,7 +252,7 @@ class ClientAdmin(Area):
     async def consume_directly(
         self, group: str, client_id: str, message: MessageExt
     ) -> ConsumeMessageDirectlyResult:
-        """Make a client consume a stored message (309) without moving offsets; refused after 10 s."""
+        """Make a client consume a stored message (309) without moving offsets. Brokers refuse after 10 s."""
         operation = CONSUME_MESSAGE_DIRECTLY
         header = ConsumeMessageDirectlyResultRequestHeader(
             consumer_group=group,
@@ -260,7 +267,7 @@ class ClientAdmin(Area):
 
 
 def merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
-    """Return one list, with a client that is connected to several brokers once."""
+    """Return one list, in which a client that is connected to several brokers appears once."""
     connections: dict[str, ClientConnection] = {}
     subscriptions: dict[str, SubscriptionData] = {}
     for answer in answers:

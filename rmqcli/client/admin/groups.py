@@ -26,7 +26,9 @@ from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChan
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, SettingsIgnored, TopicNotFound, valid
 
 OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
-"""The fields of SubscriptionGroupConfig that brokers keep from 5.0 on and that commands set, by Java's names."""
+"""The fields of SubscriptionGroupConfig that brokers keep from 5.0 on and that commands set, with Java's
+names.
+"""
 
 OffsetTables = tuple[
     dict[str, Answer[None, ConsumerOffsetSerializeWrapper]],
@@ -35,7 +37,10 @@ OffsetTables = tuple[
 
 
 class GroupAdmin(Area):
-    """Calls about consumer groups. They ask every master of the cluster: each has its own table of groups."""
+    """Calls about consumer groups.
+
+    They query every master of the cluster, because each has its own table of groups.
+    """
 
     async def all_settings(
         self, *, failures: dict[str, ClientError] | None = None
@@ -50,8 +55,9 @@ class GroupAdmin(Area):
     async def names(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None
     ) -> list[str]:
-        """Return every group with settings, offsets or a retry topic, sorted; built-in groups only with
-        `system`.
+        """Return every group with settings, offsets or a retry topic, sorted.
+
+        With `system`, built-in groups as well.
         """
         tables = await self.all_settings(failures=failures)
         names = {name for table in tables.values() for name in table}
@@ -64,10 +70,10 @@ class GroupAdmin(Area):
         return sorted(name for name in names if system or not is_system_group(name))
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
-        """Groups in the offset tables of brokers (code 43); skips brokers that refuse.
+        """Return the groups in the offset tables of brokers (code 43). Skips brokers that refuse.
 
-        Keys are `topic@group`; 5.x keeps the least offset of broadcasting clients as `topic@group@broadcast`
-        (BroadcastOffsetManager).
+        Keys are `topic@group`; 5.x stores the lowest offset of broadcasting clients as
+        `topic@group@broadcast` (BroadcastOffsetManager).
         """
         answers, _ = await self._offset_tables(reachable(await self._admin.brokers.masters(), failures))
         keys = (key for answer in answers.values() for key in answer.body.offset_table)
@@ -79,8 +85,10 @@ class GroupAdmin(Area):
         )
 
     async def with_offsets_on(self, topic: str) -> list[str]:
-        """Return the groups of which a broker has offsets on a topic, whether the topic exists or not (code
-        43), sorted. Brokers of 4.9 keep them when it is deleted. The first failure raises.
+        """Return the groups with offsets on a topic at some broker, whether or not the topic exists (code
+        43), sorted.
+
+        Brokers of 4.9 keep the offsets when the topic is deleted. Raises the first failure.
         """
         answers, failed = await self._offset_tables(await self._admin.brokers.masters())
         for error in failed.values():
@@ -91,9 +99,9 @@ class GroupAdmin(Area):
     async def summaries(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None
     ) -> list[GroupSummary]:
-        """Return one summary for each group, sorted by name.
+        """Return one summary per group, sorted by name.
 
-        `failures` collects unreachable brokers; an error about a single group is in its summary.
+        `failures` collects unreachable brokers. An error about a single group is stored in its summary.
         """
         names = await self.names(system=system, failures=failures)
         answers, errors = await gather(names, lambda name: self._summary(name, failures))
@@ -121,7 +129,10 @@ class GroupAdmin(Area):
     async def settings(
         self, group: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, SubscriptionGroupConfig]:
-        """Return the settings of a group by broker name (code 201); GroupNotFound when no broker has any."""
+        """Return the settings of a group by broker name (code 201).
+
+        Raises GroupNotFound if no broker has any.
+        """
         tables = await self.all_settings(failures=failures)
         found = {name: table[group] for name, table in tables.items() if group in table}
         if not found:
@@ -148,8 +159,9 @@ class GroupAdmin(Area):
         cluster: str | None = None,
         failures: dict[str, ClientError] | None = None,
     ) -> list[str]:
-        """Return the masters that have settings of the group (201), of those named, of a cluster, or all;
-        sorted.
+        """Return the masters that have settings of the group (201), sorted.
+
+        Only the given brokers or those of a cluster are considered, by default all.
         """
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         tables = await self.ask_all(targets, self._group_table, failures)
@@ -158,18 +170,21 @@ class GroupAdmin(Area):
     async def create(
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:
-        """Create a group, or overwrites its settings (200), on masters of brokers, a cluster, or all."""
+        """Create a group, or overwrite its settings (200), on the given masters, those of a cluster, or
+        all.
+        """
         valid(check_group, config.group_name)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         put, failures = await self.ask_each(targets, lambda address: self._put(address, config))
         return TopicChange(tuple(put), failures)
 
     async def _put(self, address: str, config: SubscriptionGroupConfig) -> None:
-        """Send the settings (200). SettingsIgnored when the broker did not keep those of 5.x."""
+        """Send the settings (200). Raises SettingsIgnored if the broker did not keep those of 5.x."""
         await self.instance.ask(address, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config)
         wanted = [name for name in OF_5X if getattr(config, name) is not None]
         if not wanted:
             return
+        # A broker older than 5.0 accepts the request and ignores these fields, so the result is read back.
         found = (await self._group_table(address)).get(config.group_name)
         ignored = [name for name in wanted if found is None or getattr(found, name) != getattr(config, name)]
         if ignored:
@@ -183,9 +198,9 @@ class GroupAdmin(Area):
         brokers: Collection[str] = (),
         cluster: str | None = None,
     ) -> TopicChange:
-        """Change fields of SubscriptionGroupConfig on the named brokers, those of a cluster, or all.
+        """Change fields of SubscriptionGroupConfig on the given brokers, those of a cluster, or all.
 
-        GroupNotFound when none of them has the group.
+        Raises GroupNotFound if none of them has the group.
         """
 
         async def change(address: str) -> bool:
@@ -212,7 +227,7 @@ class GroupAdmin(Area):
         brokers: Collection[str] = (),
         cluster: str | None = None,
     ) -> TopicChange:
-        """Delete the settings of a group (code 207), and with `remove_offset` its offsets."""
+        """Delete the settings of a group (code 207) and, with `remove_offset`, its offsets."""
         header = DeleteSubscriptionGroupRequestHeader(
             group_name=group, remove_offset=remove_offset, clean_offset=remove_offset
         )
@@ -222,7 +237,7 @@ class GroupAdmin(Area):
     async def delete_topics(
         self, group: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
     ) -> dict[str, TopicChange]:
-        """Delete the retry and dead-letter topics of a group, where they exist.
+        """Delete the retry and dead-letter topics of a group, if they exist.
 
         Brokers that `failures` lists as unreachable are skipped and count as failed.
         """
@@ -237,9 +252,9 @@ class GroupAdmin(Area):
     async def describe(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> GroupDescription:
-        """Clients, subscriptions and queues of a group.
+        """Return the clients, subscriptions and queues of a group.
 
-        GroupNotFound when no broker knows the group, NotFound when it has no offsets on `topic`.
+        Raises GroupNotFound if no broker knows the group, NotFound if it has no offsets on `topic`.
         """
         offsets = self._admin.offsets
         connection = await self._admin.clients.connected(group, failures)
@@ -263,7 +278,7 @@ class GroupAdmin(Area):
         )
 
     async def check_known(self, group: str, failures: dict[str, ClientError] | None) -> None:
-        """Raise when no broker knows the group, or when one that may know it did not answer."""
+        """Raise if no broker knows the group, or if a broker that may know it did not respond."""
         if failures or not (await self._admin.offsets.stats(group)).offset_table:
             await self.settings(group, failures=failures)
 
@@ -272,7 +287,7 @@ class GroupAdmin(Area):
     ) -> TopicChange:
         """Set how a group consumes a topic, PULL or POP (code 401).
 
-        With POP, a queue is shared by `share` clients more than there are; 0: by all of them.
+        With POP, a queue is shared by `share` further clients; 0: by all of them.
         """
         body = SetMessageRequestModeRequestBody(
             topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share
@@ -281,7 +296,7 @@ class GroupAdmin(Area):
 
 
 def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:
-    """Add unreachable brokers to `lost`; raise any other failure."""
+    """Add unreachable brokers to `lost`. Raises any other failure."""
     for name in failures.keys() - lost.keys():
         if not isinstance(failures[name], UNREACHED):
             raise failures[name]

@@ -1,4 +1,4 @@
-"""Offsets: of queues, committed by groups, the lag between them, and resets."""
+"""Offsets: of queues, committed by groups, the lag between the two, and resets."""
 
 from __future__ import annotations
 
@@ -45,9 +45,11 @@ class OffsetAdmin(OffsetCalls, Area):
         masters: Mapping[str, str] | None = None,
         failures: dict[str, ClientError] | None = None,
     ) -> ConsumeStats:
-        """Offsets of a group and its queues (code 208), merged from all masters; empty if it is unknown.
+        """Return the offsets of a group and its queues (code 208), merged from all masters.
 
-        `masters` holds broker name → address if not all are asked.
+        Empty if it is unknown.
+
+        `masters` contains broker name → address if not all of them are to be queried.
         """
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
         targets = await self._admin.brokers.masters() if masters is None else masters
@@ -65,8 +67,8 @@ class OffsetAdmin(OffsetCalls, Area):
     ) -> dict[MessageQueue, NextMessage]:
         """Return the next message to consume of each queue (code 303).
 
-        The first one where nothing is committed, or what follows the committed offset was deleted: brokers
-        say a delay of 0 there, Java's a time since 1970.
+        It is the first stored message if nothing is committed, or if the message at the committed offset was
+        deleted: brokers then report a delay of 0, Java's a time since 1970.
         """
         header = QueryConsumeTimeSpanRequestHeader(topic=topic, group=group)
         targets = await self._admin.topics.masters(topic)
@@ -81,7 +83,10 @@ class OffsetAdmin(OffsetCalls, Area):
     async def lags(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> list[QueueLag]:
-        """Return every queue with an offset of the group, by topic, broker and number. NotFound for none."""
+        """Return every queue with an offset of the group, by topic, broker and number.
+
+        Raises NotFound if there is none.
+        """
         connection = await self._admin.clients.connected(group, failures)
         stats = await self.stats_on(group, topic, connection, failures)
         if not stats.offset_table:
@@ -96,7 +101,9 @@ class OffsetAdmin(OffsetCalls, Area):
         connection: ConsumerConnection | None,
         failures: dict[str, ClientError] | None,
     ) -> ConsumeStats:
-        """`stats`, but empty for a topic without the group's offsets or clients, where brokers answer 0."""
+        """Like `stats`, but empty for a topic without offsets or clients of the group, for which brokers
+        return 0.
+        """
         stats = await self.stats(group, topic, failures=failures)
         if topic is None or (connection is not None and topic in connection.subscription_table):
             return stats
@@ -111,7 +118,9 @@ class OffsetAdmin(OffsetCalls, Area):
         connection: ConsumerConnection,
         failures: dict[str, ClientError] | None,
     ) -> ConsumeStats:
-        """`stats` of all topics, with the subscribed ones of which nothing is committed: brokers leave these out."""
+        """Return `stats`, which is of all topics, plus the subscribed topics without committed offsets, which
+        brokers omit.
+        """
         known = {queue.topic for queue in stats.offset_table}
         fresh, _ = await gather(
             sorted(connection.subscription_table.keys() - known),
@@ -123,7 +132,9 @@ class OffsetAdmin(OffsetCalls, Area):
     def none_committed(
         self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
     ) -> ClientError:
-        """Return the error for a group without offsets: that of a broker that may have some, else NotFound."""
+        """Return the error for a group without offsets: that of a broker that may have some, otherwise
+        NotFound.
+        """
         where = f" on topic {topic}" if topic else ""
         return self.absent(NotFound, f"group {group} has no offsets{where}", GET_CONSUME_STATS, failures)
 
@@ -134,7 +145,9 @@ class OffsetAdmin(OffsetCalls, Area):
         connection: ConsumerConnection | None,
         failures: dict[str, ClientError] | None,
     ) -> list[QueueLag]:
-        """`stats` with the lowest offset and the owner of each queue; a deleted topic counts from 0."""
+        """Return `stats` with the lowest offset and the owner of each queue; a deleted topic counts from
+        0.
+        """
         topics = sorted({queue.topic for queue in stats.offset_table})
         read = self._admin.topics.stats
         tables, _ = await gather(topics, lambda topic: read(topic, failures=failures))
@@ -158,9 +171,9 @@ class OffsetAdmin(OffsetCalls, Area):
         ]
 
     async def unread(self, topic: str, queues: Mapping[MessageQueue, int]) -> dict[str, int]:
-        """Return how many of the last messages of queues each group of the topic has yet to consume.
+        """Return how many of the last messages of the queues each group of the topic has yet to consume.
 
-        A queue for which brokers know no offset of a group counts in full.
+        A queue counts in full if brokers know no offset of the group for it.
         """
         groups = await self._admin.topics.groups(topic)
         tables = await gather_all(groups, lambda group: self.stats(group, topic))
@@ -173,10 +186,11 @@ class OffsetAdmin(OffsetCalls, Area):
         return found
 
     async def beyond(self, topic: str) -> list[str]:
-        """Return the groups with an offset beyond the end of a queue, sorted: they skip what is stored up to
-        there.
+        """Return the groups with an offset beyond the end of a queue, sorted.
 
-        That is what a topic which is deleted and created again does to them.
+        They will skip all messages up to there.
+
+        This happens when a topic is deleted and created again.
         """
         groups = await self._admin.topics.groups(topic)
         found, _ = await gather(groups, lambda group: self.stats(group, topic))
@@ -188,7 +202,10 @@ class OffsetAdmin(OffsetCalls, Area):
         ]
 
     async def positions(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Return the next offset of each queue that has one, as running clients report it. NotFound for none."""
+        """Return the next offset of each queue that has one, as running clients report it.
+
+        Raises NotFound if there is none.
+        """
         clients = self._admin.clients
         lags = await self.lags(group, topic)
         held = await clients.activity(group, await clients.consumer_ids(group, topic))
@@ -207,11 +224,11 @@ class OffsetAdmin(OffsetCalls, Area):
         queue_id: int | None = None,
         queues: Collection[MessageQueue] | None = None,
     ) -> ResetPlan:
-        """Return the effect of a reset on every queue, within the offsets that exist. Changes nothing.
+        """Return the effect of a reset on every queue, limited to existing offsets. Does not change anything.
 
-        `queue_id` selects that queue of every broker, `queues` exactly these; NotFound when the topic has
-        none of them. Running clients are asked for their position, which they commit only every few seconds.
-        OnlineResetUnsupported when they cannot be moved to the target.
+        `queue_id` selects that queue of every broker, `queues` exactly these. Raises NotFound if the topic
+        has none of them. Running clients are asked for their positions, which they commit only every few
+        seconds. Raises OnlineResetUnsupported if they cannot be moved to the target.
         """
         from rmqcli.client.admin.resets import Resets
 
@@ -220,9 +237,9 @@ class OffsetAdmin(OffsetCalls, Area):
     async def reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
         """Carry out a plan and read the offsets back.
 
-        The result has the queues whose offset changes. Waits up to `settle` seconds for running consumers to
-        move; a queue that was not seen to move by then has `confirmed=False`. Failures are reported per
-        queue; OnlineResetUnsupported is raised before anything is changed.
+        The result contains the queues whose offset changes. Waits up to `settle` seconds for running
+        consumers to move; a queue that was not seen to move by then has `confirmed=False`. Failures are
+        reported per queue. OnlineResetUnsupported is raised before anything is changed.
         """
         from rmqcli.client.admin.resets import Resets
 
@@ -232,14 +249,16 @@ class OffsetAdmin(OffsetCalls, Area):
 def _next_message(span: QueueTimeSpan, now_ms: int) -> NextMessage:
     if 0 < span.delay_time < now_ms - DAWN_MS:
         return NextMessage(span.delay_time)
-    # with nothing committed, consume_time_stamp is that of the first message
+    # If nothing is committed, consume_time_stamp is the time of the first message.
     expired = span.consume_time_stamp <= 0 < span.min_time_stamp
     since = span.min_time_stamp if expired else span.consume_time_stamp
     return NextMessage(max(0, now_ms - since) if since > 0 else 0, expired)
 
 
 def every_queue(topic: str, data: TopicRouteData) -> list[MessageQueue]:
-    """Return the queues of a topic that are written or read: 0 to the larger number of both, by broker."""
+    """Return the queues of a topic that are written or read: 0 to the larger of the two numbers, by
+    broker.
+    """
     return [
         MessageQueue(topic, one.broker_name, number)
         for one in data.queue_datas
@@ -248,7 +267,7 @@ def every_queue(topic: str, data: TopicRouteData) -> list[MessageQueue]:
 
 
 async def ends_of(instance: ClientInstance, address: str, queue: MessageQueue) -> TopicOffset:
-    """Return what the statistics of a topic would say of a queue; ClientError."""
+    """Return the offsets and last time of a queue as topic statistics would show them. Raises ClientError."""
     topic, name, number = queue.topic, queue.broker_name, queue.queue_id
     at_least = GetMinOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
     at_most = GetMaxOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
@@ -259,7 +278,7 @@ async def ends_of(instance: ClientInstance, address: str, queue: MessageQueue) -
 
 
 async def _store_time(instance: ClientInstance, address: str, queue: MessageQueue, offset: int) -> int:
-    """Return the store time of a message, 0 when it may not be read. No request asks for the time alone."""
+    """Return the store time of a message, or 0 if it may not be read. No request returns the time alone."""
     header = PullMessageRequestHeader(
         consumer_group=TOOLS_GROUP,
         topic=queue.topic,

@@ -1,13 +1,13 @@
 """Resets of a group's offsets: a plan that changes nothing, then its application.
 
-Offline: every offset is committed (15) and read back (14); 5.x ignores a commit between a reset of its own
-and the next pull, so that queue is reset like those of running consumers. Online: running consumers would
-overwrite a commit within seconds, so the broker must notify them (222, which sends 220). A 4.x broker
-accepts one time for all write queues of the topic, which covers start (time 0), end (-1) and a time; it
-writes nothing itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker accepts
-single queues and offsets and writes them at once; the broker of `rmq up` accepts them and notifies the
-clients. Both report the property useServerSideResetOffset. A broker without it would ignore these fields
-and move the whole topic. A plan that the broker cannot carry out raises OnlineResetUnsupported.
+Offline: every offset is committed (15) and read back (14). 5.x ignores a commit between one of its own resets
+and the next pull, so such a queue is reset like those of running consumers. Online: running consumers would
+overwrite a commit within seconds, so the broker must notify them (222, which sends 220). A 4.x broker accepts
+one time for all write queues of the topic, which covers start (time 0), end (-1) and a time; it writes
+nothing itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker accepts single
+queues and offsets and writes them at once; the broker of `rmq up` accepts them and notifies the clients. Both
+report the property useServerSideResetOffset. A broker without it would ignore these fields and move the whole
+topic. A plan that the broker cannot carry out raises OnlineResetUnsupported.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin
 
 
-POLL = 0.5  # seconds between two looks at the offsets
+POLL = 0.5  # seconds between two reads of the offsets
 Failures = dict[MessageQueue, ClientError]
 
 
 class Seen(NamedTuple):
-    """The offset of a queue and the client that has it there; None: the committed offset."""
+    """The offset of a queue and the client that reported it; with None, it is the committed offset."""
 
     offset: int | None
     client: str | None = None
@@ -57,8 +57,9 @@ async def settled(
     *,
     brokers_write: bool,
 ) -> list[QueueResetResult]:
-    """Poll for up to `seconds` until every queue that changes has moved. `before` is the activity at the
-    reset; with `brokers_write`, committed offsets prove nothing.
+    """Poll for up to `seconds` until every changing queue has moved.
+
+    `before` is the activity at the time of the reset. With `brokers_write`, committed offsets prove nothing.
     """
     look = _positions if brokers_write else _committed
     moved: set[MessageQueue] = set()
@@ -103,7 +104,7 @@ async def _committed(
 async def _positions(
     admin: Admin, plan: ResetPlan, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Seen]:
-    """Return the positions of the clients; the committed offset of a queue that no client reports."""
+    """Return the positions of the clients, or the committed offset of a queue that no client reports."""
     held = await admin.clients.activity(plan.group, plan.clients)
     found = {queue: Seen(held[queue].offset, held[queue].client_id) for queue in queues if queue in held}
     if len(found) < len(queues):
@@ -132,12 +133,12 @@ def _consumed_since(before: Activity, now: Activity) -> bool:
 
 
 def _had_all(reset: QueueReset, before: Activity | None) -> bool:
-    """Return True if anything that the owner consumes after the reset is a replay."""
+    """Return True if any message that the owner consumes after the reset must be a replay."""
     return before is not None and before.offset == reset.max_offset > reset.new
 
 
 def _shows(reset: QueueReset, seen: Seen, *, brokers_write: bool) -> bool:
-    """Return True if the offset by itself proves the reset."""
+    """Return True if the offset alone proves the reset."""
     offset = seen.offset
     if offset is None or offset < reset.new or (brokers_write and seen.client is None):
         return False
@@ -176,9 +177,7 @@ class Resets:
         return plan
 
     async def _without_zeros(self, plan: ResetPlan) -> ResetPlan:
-        """Return the plan, with None for the 0 that brokers of 4.9 answer for a group without offsets on the
-        topic.
-        """
+        """Replace the 0 that brokers of 4.9 return for a group without offsets on the topic with None."""
         if not any(reset.old == 0 for reset in plan.queues):
             return plan
         failures: dict[str, ClientError] = {}
@@ -194,6 +193,7 @@ class Resets:
             return ResetResult(plan.group, plan.topic, plan.online, tuple(results))
         send = await self._online_way(plan)
         await self._commit_positions(plan)
+        # Read before the reset is sent, so that consumption after it can be told apart.
         before = await self._admin.clients.activity(plan.group, plan.clients) if plan.replayed else {}
         writes = await self._brokers_write(plan)
         failures = await send(plan)
@@ -237,8 +237,9 @@ class Resets:
         return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
 
     async def _offset_at(self, queue: MessageQueue, time: int, high: int) -> int:
-        """Return the first message stored at `time` or later; after the last one, 4.9 brokers return the
-        last.
+        """Return the offset of the first message stored at `time` or later, or the end of the queue.
+
+        Brokers of 4.9 return the last message if all are older, so its time is compared as well.
         """
         found = await self._offsets.search_offset(queue, time)
         if found != high - 1:
@@ -266,7 +267,10 @@ class Resets:
     async def _override(
         self, plan: ResetPlan, kept: Collection[MessageQueue]
     ) -> tuple[dict[MessageQueue, int | None], Failures]:
-        """Reset the queues whose broker ignored a commit, if it can; their offsets then, and failures."""
+        """Reset the queues whose broker ignored a commit, if it can.
+
+        Return their offsets afterwards, and failures.
+        """
         part = plan._replace(queues=tuple(reset for reset in plan.queues if reset.queue in kept))
         if not all((await self._able(part)).values()):
             return {}, {}
@@ -284,8 +288,9 @@ class Resets:
         return {name: masters[name] for name in names}
 
     async def _online_way(self, plan: ResetPlan) -> Callable[[ResetPlan], Awaitable[Failures]]:
-        """Return the function that moves running consumers as planned; OnlineResetUnsupported when there is
-        none.
+        """Return the function that moves running consumers as planned.
+
+        Raises OnlineResetUnsupported if there is none.
         """
         route = await self._instance.route(plan.topic)
         whole = len(plan.queues) == len(route.subscribe)
@@ -307,16 +312,17 @@ class Resets:
         return await gather_all(targets, lambda name: self._takes_queues(targets[name]))
 
     async def _brokers_write(self, plan: ResetPlan) -> bool:
-        """Return True if a broker of the plan may write offsets itself, so that they say nothing about
+        """Return True if a broker of the plan may write offsets itself, so that they prove nothing about
         clients.
         """
         return any((await self._able(plan)).values())
 
     async def _commit_positions(self, plan: ResetPlan) -> None:
-        """Commit the positions that the clients would commit within seconds.
+        """Commit the positions that the clients would commit within seconds anyway.
 
         A broker refuses to reset the whole topic while the group has no offset on one of its queues (for
-        which it answers 0), and an offset behind the clients would look like one that was moved.
+        which it returns 0), and a committed offset lower than the client's position would look like one that
+        was moved.
         """
         positions = {r.queue: r.min_offset if r.old is None else r.old for r in plan.queues}
         known = await gather_all(positions, lambda queue: self._offsets.committed(queue, plan.group))
@@ -324,8 +330,9 @@ class Resets:
         await gather_all(behind, lambda queue: self._offsets.commit(queue, positions[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
-        """Return True if a broker's configuration (26) says that it resets single queues; False if
-        unreadable.
+        """Return True if the configuration of a broker (26) says that it resets single queues.
+
+        False if unreadable.
         """
         reply = await self._admin.invoke(address, GET_BROKER_CONFIG.code)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
@@ -337,7 +344,7 @@ class Resets:
         )
         targets = await self._masters_of(plan)
         _, failures = await gather(targets, lambda name: self._send(targets[name], header))
-        # Where the clients have left meanwhile, a commit will not be overwritten
+        # If the clients have disconnected meanwhile, a commit will not be overwritten.
         left = {name for name, error in failures.items() if isinstance(error, ConsumerOffline)}
         direct = {reset.queue: reset.new for reset in plan.queues if reset.queue.broker_name in left}
         _, failed = await gather(direct, lambda queue: self._offsets.commit(queue, direct[queue], plan.group))

@@ -64,24 +64,26 @@ class TopicAdmin(Area):
     async def names(self) -> list[str]:
         """Return all topics of the name server, sorted, including retry, dead-letter and system topics.
 
-        NoBrokers if no broker is registered.
+        Raises NoBrokers if no broker is registered.
         """
         answer = await self.instance.ask_name_server(GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None)
-        if not answer.body.topic_list:  # every broker has topics of its own
+        if not answer.body.topic_list:  # every registered broker has system topics
             await self._admin.brokers.cluster_info()
         return sorted(answer.body.topic_list)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Return the current route from the name server; NoRoute when it has none."""
+        """Return the current route from the name server. Raises NoRoute if it has none."""
         return (await self.instance.routes.read(topic, self.instance.timeout)).data
 
     async def masters(self, topic: str) -> dict[str, str]:
-        """Broker name → address for each broker of a topic: the master, else the slave with the lowest id."""
+        """Return broker name → address for each broker of a topic: the master, or the slave with the lowest
+        id.
+        """
         route = await self.instance.route(topic)
         return {name: table[min(table)] for name, table in route.brokers.items() if table}
 
     async def holders(self, topic: str) -> tuple[str, ...]:
-        """Return the brokers that have the topic, as the name server knows; none for an unknown topic."""
+        """Return the brokers that have the topic according to the name server; none for an unknown topic."""
         try:
             return tuple(data.broker_name for data in (await self.route(topic)).queue_datas)
         except NoRoute:
@@ -90,13 +92,15 @@ class TopicAdmin(Area):
     async def hidden(
         self, topic: str, read_queues: int, *, brokers: Collection[str] = ()
     ) -> dict[MessageQueue, int]:
-        """Return the messages that a smaller number of read queues hides from consumers, by queue, if there
-        are any.
+        """Return, by queue, the number of messages that a smaller number of read queues would hide from
+        consumers.
+
+        Queues without such messages are left out.
         """
         failures: dict[str, ClientError] = {}
         stats = await self.stats(topic, brokers=brokers, failures=failures)
         for error in failures.values():
-            if not isinstance(error, UNREACHED):  # a broker that is lost cannot be changed either
+            if not isinstance(error, UNREACHED):  # an unreachable broker cannot be changed either
                 raise error
         beyond = {queue: offset for queue, offset in stats.items() if queue.queue_id >= read_queues}
         return {queue: count for queue, offset in beyond.items() if (count := stored({queue: offset}))}
@@ -104,7 +108,10 @@ class TopicAdmin(Area):
     async def settings(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, TopicConfig]:
-        """Return the settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
+        """Return the settings of a topic by broker name (code 21).
+
+        Raises TopicNotFound if no broker has it.
+        """
         tables = await self.bodies(await self.masters(topic), GET_ALL_TOPIC_CONFIG, None, failures)
         known = {name: table.topic_config_table.get(topic) for name, table in tables.items()}
         found = {name: config for name, config in known.items() if config is not None}
@@ -127,10 +134,10 @@ class TopicAdmin(Area):
         brokers: Collection[str] = (),
         failures: dict[str, ClientError] | None = None,
     ) -> dict[MessageQueue, TopicOffset]:
-        """Lowest offset, next offset and last time of every queue, in queue order (code 202).
+        """Return the lowest offset, next offset and last time of every queue, in queue order (code 202).
 
-        These are the queues from 0 to the larger of the numbers of read and of write queues, on the named
-        brokers or on all: those that a broker leaves out are asked for one by one.
+        The queues are those from 0 to the larger of the numbers of read and write queues, on the given
+        brokers or on all. Queues missing from the reply of a broker are requested one by one.
         """
         from rmqcli.client.admin.offsets import ends_of, every_queue
 
@@ -155,9 +162,10 @@ class TopicAdmin(Area):
     async def entries(
         self, queue: MessageQueue, index: int, count: int, *, group: str | None = None
     ) -> QueryConsumeQueueResponseBody:
-        """At most `count` entries of a consume queue from `index` (code 321), perhaps fewer.
+        """Return at most `count` entries of a consume queue from `index` on (code 321), possibly fewer.
 
-        `index` must be one of the queue. With `group`, also the subscription and filter of a running group.
+        `index` must be an offset of the queue. With `group`, also return the subscription and filter of a
+        running group.
         """
         header = QueryConsumeQueueRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, index=index, count=count, consumer_group=group
@@ -165,11 +173,11 @@ class TopicAdmin(Area):
         return (await self.instance.ask_queue(queue, QUERY_CONSUME_QUEUE, header)).body
 
     async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
-        """Groups that consume the topic or have offsets on it (code 300), sorted.
+        """Return the groups that consume the topic or have offsets on it (code 300), sorted.
 
-        5.x answers with the name of the topic in place of its running groups
-        (ConsumerManager.registerConsumer of 5.3.3); a group of that name is one only if a broker has settings
-        of it.
+        5.x replies with the name of the topic in place of its running groups
+        (ConsumerManager.registerConsumer of 5.3.3). That name counts as a group only if a broker has settings
+        for it.
         """
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
         lists = await self.bodies(await self.masters(topic), QUERY_TOPIC_CONSUME_BY_WHO, header, failures)
@@ -190,9 +198,9 @@ class TopicAdmin(Area):
         order: bool = False,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Create the topic, or overwrites its settings, on the named masters, those of a cluster, or all.
+        """Create the topic, or overwrite its settings, on the given masters, those of a cluster, or all.
 
-        `attributes` is the text `+key=value,-key` of 5.x. `order` also stores the queue layout in the name
+        `attributes` is text of 5.x, `+key=value,-key`. `order` also stores the queue layout in the name
         servers.
         """
         valid(check_topic, topic)
@@ -213,7 +221,10 @@ class TopicAdmin(Area):
         return change
 
     async def order_layout(self, topic: str) -> str:
-        """Return the layout that the route of a topic gives, `broker-a:4;broker-b:4`; NoRoute without one."""
+        """Return the layout derived from the route of a topic, `broker-a:4;broker-b:4`.
+
+        Raises NoRoute without one.
+        """
         data = sorted((await self.route(topic)).queue_datas, key=lambda queues: queues.broker_name)
         return ";".join(f"{queues.broker_name}:{queues.write_queue_nums}" for queues in data)
 
@@ -227,8 +238,7 @@ class TopicAdmin(Area):
         return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
     async def put(self, config: TopicConfig, broker: str, attributes: str | None = None) -> None:
-        """Create a topic on one broker, or overwrites its settings there (17). `attributes` is as in
-        `create`.
+        """Create a topic on one broker, or overwrite its settings there (17). For `attributes` see `create`.
 
         An ordered topic also needs `put_layout`.
         """
@@ -237,7 +247,7 @@ class TopicAdmin(Area):
         await self._put(address, topic_header(config, attributes))
 
     async def _put(self, address: str, header: CreateTopicRequestHeader) -> None:
-        """Send the settings (17). SettingsIgnored when the broker did not keep the attributes."""
+        """Send the settings (17). Raises SettingsIgnored if the broker did not keep the attributes."""
         await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, header, None)
         self.instance.routes.outdate(header.topic)
         wanted = dict(
@@ -245,6 +255,7 @@ class TopicAdmin(Area):
         )
         if not wanted:
             return
+        # A broker older than 5.0 accepts the request and ignores attributes, so the result is read back.
         table = (await self.instance.ask(address, GET_ALL_TOPIC_CONFIG, None, None)).body
         found = table.topic_config_table[header.topic].attributes or {}
         ignored = [name for name, value in wanted.items() if found.get(name) != value]
@@ -252,7 +263,7 @@ class TopicAdmin(Area):
             raise SettingsIgnored(f"topic {header.topic}", ignored, address)
 
     async def put_layout(self, topic: str) -> None:
-        """Store the layout of an ordered topic, that of its route, in the name servers (100)."""
+        """Store the layout of an ordered topic, as given by its route, in the name servers (100)."""
         layout = await self.order_layout(topic)
         await self._update_name_servers(
             PUT_KV_CONFIG, PutKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic, value=layout)
@@ -269,7 +280,9 @@ class TopicAdmin(Area):
         perm: int | None = None,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Change settings on every broker that has the topic, or on those named or of a cluster."""
+        """Change settings on every broker that has the topic, on the given brokers, or on those of a
+        cluster.
+        """
         unknown: dict[str, ClientError] = {}
         configs = await self.settings(topic, failures=unknown)
         chosen = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
@@ -289,7 +302,7 @@ class TopicAdmin(Area):
     ) -> TopicChange:
         """Delete the topic on the masters that have it (of one cluster), then from every name server.
 
-        When a broker fails, the name servers keep the route, because that broker would register the topic
+        If a broker fails, the name servers keep the route, because that broker would register the topic
         again. Brokers that `failures` lists as unreachable are skipped and count as failed.
         """
         return _checked(await self.try_delete(topic, cluster, failures))
@@ -297,7 +310,7 @@ class TopicAdmin(Area):
     async def try_delete(
         self, topic: str, cluster: str | None, known: Mapping[str, ClientError] | None
     ) -> TopicChange:
-        """`delete`, except that it does not raise when all brokers fail."""
+        """Like `delete`, but do not raise if all brokers fail."""
         lost = {name: error for name, error in (known or {}).items() if isinstance(error, UNREACHED)}
         route = await self.instance.routes.read(topic, self.instance.timeout)
         masters = await self._admin.brokers.masters(cluster=cluster)
@@ -322,7 +335,7 @@ class TopicAdmin(Area):
     async def _update_name_servers(
         self, operation: Operation[HeaderT, None, None, None], header: HeaderT
     ) -> None:
-        """Send a change to every name server; they do not replicate."""
+        """Send a change to every name server, because name servers do not replicate."""
         await gather_all(
             self.instance.name_servers.addresses,
             lambda address: self.instance.ask(address, operation, header, None),
@@ -330,7 +343,7 @@ class TopicAdmin(Area):
 
 
 def topic_header(config: TopicConfig, attributes: str | None = None) -> CreateTopicRequestHeader:
-    """Return the header that creates a topic, or a static one, with these settings."""
+    """Return the header that creates a topic, or a static topic, with these settings."""
     return CreateTopicRequestHeader(
         topic=config.topic_name,
         read_queue_nums=config.read_queue_nums,
@@ -351,11 +364,12 @@ def _checked(change: TopicChange) -> TopicChange:
 
 class StaticTopicAdmin(Area):
     async def mappings(self, topic: str) -> dict[str, TopicConfigAndQueueMapping]:
-        """Settings and mapping of a topic on every master that has it. The first failure raises: a plan that
-        lacks a broker would lose its queues.
+        """Return settings and mapping of a topic on every master that has it.
+
+        Raises the first failure, because a plan without one broker would lose the queues of that broker.
         """
         masters = await self._admin.brokers.masters()
-        header = GetTopicConfigRequestHeader(topic=topic, lo=True)  # without it, brokers leave out mappings
+        header = GetTopicConfigRequestHeader(topic=topic, lo=True)  # without `lo`, brokers omit mappings
 
         async def ask(name: str) -> TopicConfigAndQueueMapping | None:
             try:
@@ -367,9 +381,9 @@ class StaticTopicAdmin(Area):
         return {name: config for name, config in found.items() if config is not None}
 
     async def put(self, mapped: Mapping[str, TopicConfigAndQueueMapping], *, force: bool = False) -> None:
-        """Write settings and mapping to each of these masters, one after the other; the first failure raises.
+        """Write settings and mapping to each of these masters, one after the other. Raises the first failure.
 
-        A broker refuses an older epoch, and changes of ranges that are fixed, unless `force`.
+        A broker refuses an older epoch, and changes of fixed ranges, unless `force` is set.
         """
         masters = await self._admin.brokers.masters(brokers=mapped)
         for name, config in mapped.items():

@@ -1,7 +1,7 @@
 """Stores of a group's offsets: at the brokers (clustering) or in a file of this client (broadcasting).
 
 An offset is that of the next message to consume. `update` changes it in memory, `persist` sends or writes it.
-Java classes `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the format of the file is Java's.
+Java classes: `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the file format is Java's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class OffsetCalls:
     instance: ClientInstance
     group: str = ""
     zero_if_absent: bool | None = None
-    """The answer wanted from brokers that know no offset: 0 where they can (None, as Java), or never."""
+    """The reply requested from brokers that know no offset: 0 if possible (None, as Java), or never
+    (False).
+    """
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the lowest offset that can still be read."""
@@ -73,8 +75,8 @@ class OffsetCalls:
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the offset of the first message stored at `timestamp_ms` (epoch) or later.
 
-        Brokers of 4.9 may return any of several messages of that millisecond, or a neighbour, and the last
-        message when there is none.
+        Brokers of 4.9 may return any of several messages of that millisecond, or a neighbour; if there is no
+        such message, they return the last one.
         """
         queue = self.instance.namespace.wrap_queue(queue)
         topic, name, number = queue.topic, queue.broker_name, queue.queue_id
@@ -82,8 +84,9 @@ class OffsetCalls:
         return (await self.instance.ask_queue(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)).header.offset
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """Return the time (epoch ms) at which the oldest message of the queue was stored; -1 for an empty
-        queue.
+        """Return the time (epoch ms) at which the oldest message of the queue was stored.
+
+        -1 if the queue is empty.
         """
         queue = self.instance.namespace.wrap_queue(queue)
         topic, name, number = queue.topic, queue.broker_name, queue.queue_id
@@ -91,10 +94,10 @@ class OffsetCalls:
         return (await self.instance.ask_queue(queue, GET_EARLIEST_MSG_STORETIME, header)).header.timestamp
 
     async def committed(self, queue: MessageQueue, group: str | None = None) -> int | None:
-        """Return the next offset that the group will consume; None when it never committed one.
+        """Return the next offset that the group will consume; None if it never committed one.
 
-        A broker of 4.9 answers 0 for an unknown group while the queue is still wholly in memory; others do so
-        unless `zero_if_absent` is False.
+        A broker of 4.9 returns 0 for an unknown group while the queue is still entirely in memory; others do
+        so unless `zero_if_absent` is False.
         """
         queue = self.instance.namespace.wrap_queue(queue)
         header = QueryConsumerOffsetRequestHeader(
@@ -110,7 +113,7 @@ class OffsetCalls:
     async def commit(
         self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
     ) -> None:
-        """Set the group's next offset. Running consumers of the group overwrite it within seconds."""
+        """Set the next offset of the group. Running consumers of the group overwrite it within seconds."""
         queue = self.instance.namespace.wrap_queue(queue)
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=self.instance.namespace.wrap(group or self.group),
@@ -130,11 +133,11 @@ HALF_AN_HOUR = 30 * 60 * 1000  # ms
 
 
 class OffsetFileDamaged(ClientError):
-    """Unreadable offsets.json and .bak."""
+    """Raised if neither offsets.json nor its .bak can be read."""
 
 
 class OffsetFileUnwritable(ClientError):
-    """A failed write of offsets.json; the offsets are written the next time."""
+    """Raised if offsets.json could not be written. The offsets are written the next time."""
 
 
 class OffsetStore(Protocol):
@@ -146,14 +149,16 @@ class OffsetStore(Protocol):
     def memory(self, queue: MessageQueue) -> int | None: ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the stored offset, or None; ClientError when it cannot be read now."""
+        """Return the stored offset, or None. Raises ClientError if it cannot be read now."""
 
     async def persist(
         self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Save offsets of these queues. `sure` waits for the replies, `all_of` includes unchanged offsets.
+        """Save the offsets of these queues.
 
-        Raises OffsetFileUnwritable; offsets that a broker did not accept are sent again the next time.
+        `sure` waits for the replies, `all_of` includes unchanged offsets.
+
+        Raises OffsetFileUnwritable. Offsets that a broker did not accept are sent again the next time.
         """
 
     def remove(self, queue: MessageQueue) -> None: ...
@@ -216,15 +221,17 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
 
 
 def offsets_file(folder: Path | None, client_id: str, group: str) -> Path:
-    """`~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or below another folder."""
+    """Return `~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or the same path below another
+    folder.
+    """
     root = Path.home() / ".rocketmq_offsets" if folder is None else folder
     return root / client_id / group / "offsets.json"
 
 
 class LocalFileOffsetStore(_Memory):
-    """Offsets in a file, with the previous version beside it as .bak.
+    """Offsets in a file, with the previous version next to it as .bak.
 
-    Other consumers of the group on this machine share the file; each changes only the offsets of queues that
+    Other consumers of the group on this machine share the file. Each changes only the offsets of queues that
     it consumed.
     """
 
@@ -235,7 +242,7 @@ class LocalFileOffsetStore(_Memory):
         self._written: dict[MessageQueue, int] = {}
 
     async def load(self) -> None:
-        """Read the file; OffsetFileDamaged when it and its .bak are unreadable."""
+        """Read the file. Raises OffsetFileDamaged if neither it nor its .bak can be read."""
         self._table.update(await trio.to_thread.run_sync(self._load))
         self._written = dict(self._table)
 
@@ -255,7 +262,7 @@ class LocalFileOffsetStore(_Memory):
         self._written.update(moved)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Do nothing: a broadcasting client returns to all its queues."""
+        """Do nothing, because a broadcasting client will consume all its queues again."""
 
     def _load(self) -> dict[MessageQueue, int]:
         damaged = False
@@ -276,6 +283,7 @@ class LocalFileOffsetStore(_Memory):
     def _save(self, known: Mapping[MessageQueue, int], moved: Mapping[MessageQueue, int]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._alone():
+            # Read again under the lock: another consumer may have written since `load`.
             table = dict(known)
             with contextlib.suppress(OffsetFileDamaged):
                 table.update(self._load())
@@ -283,6 +291,7 @@ class LocalFileOffsetStore(_Memory):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
+        # The folder is locked, because the file itself is replaced by each write.
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
@@ -296,7 +305,7 @@ class LocalFileOffsetStore(_Memory):
 
 
 def offset_store(instance: ClientInstance, group: str, settings: ConsumerSettings) -> OffsetStore:
-    """Return the offset store of a consumer: a file when broadcasting, else the brokers."""
+    """Return the offset store of a consumer: a file if broadcasting, otherwise the brokers."""
     if settings.broadcasting:
         return LocalFileOffsetStore(offsets_file(settings.offsets_folder, instance.lasting_id, group))
     return RemoteBrokerOffsetStore(instance, group)
@@ -305,7 +314,7 @@ def offset_store(instance: ClientInstance, group: str, settings: ConsumerSetting
 class StartOffsets(OffsetCalls):
     """The offsets at which a group starts to consume its queues (Java `computePullFromWhereWithException`).
 
-    CONSUME_FROM_TIMESTAMP without a timestamp is half an hour before `started_ms`.
+    CONSUME_FROM_TIMESTAMP without a timestamp means half an hour before `started_ms`.
     """
 
     def __init__(
@@ -319,16 +328,24 @@ class StartOffsets(OffsetCalls):
         self.started_ms = instance.now_ms()
 
     def note_absent(self, topic: str) -> None:
-        """Note that a topic does not exist: the queues that it gets are read from their first message on."""
+        """Note that a topic does not exist: the queues that it gets later are read from their first
+        message.
+        """
         self._absent.setdefault(topic, self.instance.now_ms())
 
     async def find(self, queue: MessageQueue) -> int:
-        """Return the stored offset, else the one that the settings select; ClientError if no broker replies."""
+        """Return the stored offset, or the one that the settings select.
+
+        Raises ClientError if no broker replies.
+        """
         stored = await self._offsets.read(queue)
         return await self._first(queue) if stored is None else stored
 
     async def _first(self, queue: MessageQueue) -> int:
-        """Return the offset by the settings; on a retry topic LAST means 0, and TIMESTAMP the end."""
+        """Return the offset that the settings select.
+
+        On a retry topic, LAST means 0 and TIMESTAMP means the end.
+        """
         is_retry, where = queue.topic.startswith(RETRY_PREFIX), self._settings.consume_from
         if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
             return 0
@@ -342,7 +359,7 @@ class StartOffsets(OffsetCalls):
         return await self.search_offset(queue, self.started_ms - HALF_AN_HOUR if given is None else given)
 
     async def _is_awaited(self, queue: MessageQueue) -> bool:
-        """Return True if all messages of the queue came after its topic was found to be absent."""
+        """Return True if all messages of the queue were stored after its topic was found to be absent."""
         since = self._absent.get(queue.topic)
         if since is None or await self.min_offset(queue) > 0:
             return False

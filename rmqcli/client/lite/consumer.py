@@ -1,8 +1,8 @@
 """`LitePullConsumer`: background pulls for an application that polls (Java `DefaultLitePullConsumer`).
 
-Either `subscribe` (the group shares the queues of topics) or `assign` (exactly these queues), not both.
-Messages of `poll` are consumed when `poll` is called again, or the block is left without an exception;
-only consumed messages are committed automatically. Delivery is at least once.
+Use either `subscribe` (the group shares the queues of topics) or `assign` (exactly these queues), not both.
+Messages returned by `poll` count as consumed when `poll` is called again, or when the block is left without
+an exception. Only consumed messages are committed automatically. Delivery is at least once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
 from rmqcli.client.trace.consuming import consume_tracer
 
 log = logging.getLogger("rmqcli.client.lite")
-LEAVE = 3.0  # seconds to store offsets when the consumer is left
+LEAVE = 3.0  # seconds to store offsets when the consumer is closed
 DEFAULTS = LiteSettings()
 EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 
@@ -47,7 +47,7 @@ EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 class LitePullConsumer(Client):
     """Pulls ahead, for one task that calls `poll` after `await consumer.subscribe("topic")`.
 
-    More options: LiteSettings, InstanceOptions.
+    For more options see LiteSettings and InstanceOptions.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LitePullConsumer(Client):
 
     async def _close(self, error: BaseException | None) -> None:
         if not self._processor.is_open:
-            return  # perhaps because the instance has another consumer of the group, which stays registered
+            return  # `_open` failed, perhaps because another consumer of the group is registered: it stays so
         for watch in self._watches:
             watch.cancel()
         self._rebalance.stop()
@@ -124,9 +124,9 @@ class LitePullConsumer(Client):
     ) -> None:
         """Subscribe to a topic; `selector` is a tag expression or MessageSelector.by_sql.
 
-        `on_change` is called with all queues of the topic and those of this member when they change. Raises
-        InvalidRequest after `assign`, NoRoute for an unknown topic, BrokerRefused for a SQL92 condition that
-        the broker does not accept.
+        `on_change` is called with all queues of the topic and those of this member whenever they change.
+        Raises InvalidRequest after `assign`, NoRoute for an unknown topic, BrokerRefused for a SQL92
+        condition that the broker does not accept.
         """
         if self._assigned:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
@@ -155,7 +155,8 @@ class LitePullConsumer(Client):
         queues: Iterable[MessageQueue],
         selectors: Mapping[str, str | MessageSelector] = EVERYTHING,
     ) -> None:
-        """Read exactly these queues, filtered by `selectors` (by topic); replaces an earlier assignment.
+        """Read exactly these queues, filtered by `selectors` (keyed by topic), in place of an earlier
+        assignment.
 
         Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not
         accept.
@@ -183,16 +184,17 @@ class LitePullConsumer(Client):
         return subscription
 
     def _begin_again(self, topic: str) -> None:
-        """Discard cached messages of the topic, which a former filter selected."""
+        """Discard the cached messages of the topic, which an earlier filter selected."""
         for held in self._held.values():
             if held.queue.topic == topic:
                 held.refetch()
 
     async def poll(self, timeout: float | None = None) -> list[MessageExt]:
-        """Return the next messages, of one queue and in its order; empty after `timeout` seconds (5) without
-        any.
+        """Return the next messages, all of one queue and in its order.
 
-        Messages of earlier calls count as consumed, and are committed when the commit interval has passed.
+        Empty after `timeout` seconds (default 5).
+
+        Messages of earlier calls count as consumed. They are committed once the commit interval has passed.
         """
         self._acknowledge()
         if self._tracer is not None:
@@ -209,7 +211,10 @@ class LitePullConsumer(Client):
                 await self._arrival.wait()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at `offset`; InvalidRequest outside the queue, or for a queue of another consumer."""
+        """Continue at `offset`.
+
+        Raises InvalidRequest outside the queue, or for a queue that is not assigned.
+        """
         self._ours(queue)
         low, high = await self._pull.min_offset(queue), await self._pull.max_offset(queue)
         if not low <= offset <= high:
@@ -232,9 +237,9 @@ class LitePullConsumer(Client):
         self._ours(queue).seek(offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Suspend pulls and polls of these queues until `resume`, or until a rebalance takes them away.
+        """Suspend pulls and polls of these queues until `resume`, or until a rebalance revokes them.
 
-        InvalidRequest, without any effect, for a queue of another consumer.
+        Raises InvalidRequest, without pausing any, if a queue is not assigned.
         """
         for held in [self._ours(queue) for queue in queues]:
             held.pause()
@@ -245,7 +250,10 @@ class LitePullConsumer(Client):
         self._has_arrived()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store these offsets, by default those behind all polled messages. ClientError if one fails."""
+        """Store these offsets, by default those after all polled messages.
+
+        Raises ClientError if one fails.
+        """
         if offsets is None:
             offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
         offsets = self._namespace.wrap_queues(offsets)
@@ -263,19 +271,18 @@ class LitePullConsumer(Client):
         return await self._pull.committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Return the offset of the first message stored at `timestamp_ms` (epoch) or later; the end for none."""
+        """Return the offset of the first message stored at `timestamp_ms` (epoch) or later, or the end."""
         return await self._pull.search_offset(queue, timestamp_ms)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the readable queues of a topic; NoRoute when it is unknown."""
+        """Return the readable queues of a topic. Raises NoRoute if it is unknown."""
         return await self._pull.message_queues(topic)
 
     async def watch_queues(self, topic: str) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
-        """Return a channel of the readable queues of a topic (Java
-        `registerTopicMessageQueueChangeListener`).
+        """Return a channel that receives the readable queues of a topic when they change.
 
-        They are read every `queue_check_interval` seconds and sent when they have changed, until the channel
-        has no receiver or the consumer is left.
+        They are read every `queue_check_interval` seconds, until the channel has no receiver or the consumer
+        is closed (Java `registerTopicMessageQueueChangeListener`).
         """
         known = await self.message_queues(topic)
         sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
@@ -354,7 +361,7 @@ class LitePullConsumer(Client):
         await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def _own(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        """Release and add queues so that those of `topic` are `mine`."""
+        """Release and add queues so that the queues of `topic` are `mine`."""
         leaving = [queue for queue in self._held if queue.topic == topic and queue not in mine]
         if self._settings.auto_commit:
             self._remember(leaving)

@@ -1,7 +1,7 @@
-"""Preparation of messages: check of names, UNIQ_KEY, compression of the body, properties as text.
+"""Preparation of messages: checking of names, UNIQ_KEY, compression of the body, properties as text.
 
-Limits (message.md): body MAX_MESSAGE_SIZE before compression, properties 32767 bytes. Bodies of
-COMPRESS_IN_THREAD bytes and more are compressed in a worker thread, so that a large message does not delay
+Limits (message.md): bodies MAX_MESSAGE_SIZE before compression, properties 32767 bytes. Bodies of
+COMPRESS_IN_THREAD bytes or more are compressed in a worker thread, so that a large message does not delay
 others.
 """
 
@@ -39,12 +39,15 @@ COMPRESSIONS = ("zlib", "lz4", "zstd")
 UNIQ_KEY, TRAN_MSG, MSG_TYPE = PropertyName.UNIQ_KEY, PropertyName.TRAN_MSG, PropertyName.MSG_TYPE
 
 Packed = tuple[bytes, int]
-"""A compressed body, and the bits of the sys flag that say so."""
+"""A compressed body, and the bits of the sys flag that name the compression."""
 SendOperation = Operation[SendMessageRequestHeaderV2, SendMessageResponseHeader, bytes, None]
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """The parts of a send request from a message. `msg_id`: the UNIQ_KEY, comma-joined for a batch."""
+    """The parts of a send request that come from a message.
+
+    `msg_id`: the UNIQ_KEY, comma-joined for a batch.
+    """
 
     topic: str
     body: bytes
@@ -87,6 +90,7 @@ class Preparer:
                 f"unknown compression {compression!r}: one of {', '.join(COMPRESSIONS)} is expected"
             )
         self._next_id = next_id
+        # No body is as long as maxsize, so that one comparison also covers compression being off.
         self.compress_over = maxsize if compression is None else compress_over
         self._compression = compression or ""
         self._level = compress_level
@@ -103,10 +107,12 @@ class Preparer:
         return await trio.to_thread.run_sync(compress, body, kind, self._level)
 
     def single(self, message: Message, packed: Packed | None = None) -> Outgoing:
-        """Prepare one message, whose body is `packed` if it is long. Raises InvalidRequest when it breaks a
-        limit or has an invalid name.
+        """Prepare one message; `packed` is its compressed body, if any.
+
+        Raises InvalidRequest if the message exceeds a limit or has an invalid name.
         """
         topic, body = message.topic, message.body
+        # In line with `check`, and without a call for a valid message.
         if topic not in self._checked or not 0 < len(body) <= self.max_message_size:
             self.check(message)
         properties = message.properties
@@ -119,6 +125,7 @@ class Preparer:
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         times, maximum = 0, None
         if topic.startswith(RETRY_PREFIX):
+            # A copy, because the counts are removed from it.
             properties = dict(properties)
             times, maximum = _retry_counts(properties)
         text = properties_text(properties) if given_id else properties_text(properties, msg_id)
@@ -133,7 +140,7 @@ class Preparer:
         return message.with_properties({PropertyName.UNIQ_KEY: self._next_id()})
 
     def check(self, message: Message) -> None:
-        """Raise InvalidRequest for an invalid topic or size of the body."""
+        """Raise InvalidRequest for an invalid topic or an invalid body size."""
         topic = message.topic
         if topic not in self._checked:
             valid(check_topic, topic)
@@ -150,8 +157,11 @@ class Preparer:
 
 
 def properties_bytes(properties: Mapping[str, str]) -> bytes:
-    """Encode properties. Raises InvalidRequest over the limit, and for what readers would not find again: a
-    property without a name or a value, or with a separator in it.
+    """Encode properties.
+
+    Raises InvalidRequest above the limit, and for properties that readers could not restore.
+
+    Those have no name or no value, or contain a separator.
     """
     if "" in properties or "" in properties.values():
         name = next(name for name, value in properties.items() if not (name and value))
@@ -166,12 +176,13 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_text(properties: dict[str, str], uniq_key: str = "") -> str:
-    """Return the text of `properties_bytes`, with a UNIQ_KEY if one is given; most properties are ASCII, and
-    written in half a microsecond.
+    """Return the text of `properties_bytes`, with a UNIQ_KEY if one is given.
+
+    Most properties are ASCII and are written in half a microsecond.
     """
     try:
         text = write_pairs(properties, UNIQ_KEY, uniq_key) if uniq_key else write_pairs(properties)
-    except TypeError:  # a value that is not a text, whose text is sent
+    except TypeError:  # a value that is not a string; its text is sent
         text = ""
     if text.isascii() and 0 < len(text) <= MAX_PROPERTIES_LENGTH:
         return text
@@ -180,7 +191,9 @@ def properties_text(properties: dict[str, str], uniq_key: str = "") -> str:
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
-    """Remove RECONSUME_TIME and MAX_RECONSUME_TIMES, which a message to a retry topic has in its header."""
+    """Remove RECONSUME_TIME and MAX_RECONSUME_TIMES, which a message to a retry topic carries in its
+    header.
+    """
     times = properties.pop(PropertyName.RECONSUME_TIME, None)
     maximum = properties.pop(PropertyName.MAX_RECONSUME_TIMES, None)
     try:
@@ -203,10 +216,10 @@ def _size(message: Message) -> int:
 def split_batch(
     messages: Iterable[Message], max_bytes: int = MAX_MESSAGE_SIZE, max_count: int = 0
 ) -> Iterator[list[Message]]:
-    """Split messages, in order, into lists that fit one batch: one topic, at most `max_bytes` encoded.
+    """Split messages, in order, into lists that fit one batch each: one topic, at most `max_bytes` encoded.
 
-    `max_count` limits the messages of a list (0: no limit). A message that is too large for any batch gets a
-    list of its own, which the send refuses.
+    `max_count` limits the messages of a list (0: no limit). A message that is too large for any batch is put
+    in a list alone; sending it is refused.
     """
     part: list[Message] = []
     room = max_bytes
@@ -223,7 +236,7 @@ def split_batch(
 
 
 def check_batch(messages: Sequence[Message]) -> None:
-    """Raise InvalidRequest when these messages cannot form a batch."""
+    """Raise InvalidRequest if these messages cannot form a batch."""
     if not messages:
         raise InvalidRequest("a batch needs at least one message")
     topic, wait = messages[0].topic, messages[0].properties.get(PropertyName.WAIT, "true")
@@ -239,7 +252,7 @@ def check_batch(messages: Sequence[Message]) -> None:
 
 
 def batch_outgoing(messages: Sequence[Message], preparer: Preparer, namespace: str = "") -> Outgoing:
-    """Return the batch as one request body; InvalidRequest when it breaks a rule or the size limit.
+    """Return the batch as one request body. Raises InvalidRequest if it breaks a rule or the size limit.
 
     Brokers add the properties of the batch to those of each item.
     """
@@ -274,7 +287,7 @@ class SendHeaders:
         self._kept: dict[MessageQueue, SendTemplate] = {}
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | SendRequest:
-        """Return a new request for every attempt; InvalidRequest when a name cannot be sent."""
+        """Return a new request, which every attempt needs. Raises InvalidRequest if a name cannot be sent."""
         if not outgoing.is_plain:
             return self.command(outgoing, queue)
         template = self._kept.get(queue)
@@ -285,7 +298,7 @@ class SendHeaders:
         return SendRequest(template, self._instance.now_ms(), outgoing.properties, outgoing.body)
 
     def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
-        """Return the same request without a template."""
+        """Return the same request without using a template."""
         return request_of(outgoing.operation, self._header(outgoing, queue), outgoing.body)
 
     def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:

@@ -1,7 +1,7 @@
 """Sends (Java `DefaultMQProducer`): choice of a queue, request, and after a failure another broker.
 
-A retry after a lost reply may store a message twice, with the same UNIQ_KEY. Only a reply makes a SendResult;
-every failure raises. The timeout covers route, connection, all attempts and the reply.
+A retry after a lost reply may store a message twice, with the same UNIQ_KEY. Only a reply leads to a
+SendResult; every failure raises. The timeout covers route, connection, all attempts and the reply.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from rmqcli.client.wire.requests import read_header
 
 
 class ProducerOptions(InstanceOptions, total=False):
-    """Options of Producer besides its group."""
+    """Options of Producer apart from its group."""
 
     send_timeout: float
     retries: int
@@ -66,17 +66,17 @@ class ProducerOptions(InstanceOptions, total=False):
 
 
 class Producer(Traceable, Client):
-    """Sends messages; any number of tasks may send concurrently, over one connection per broker.
+    """Sends messages. Any number of tasks may send concurrently, over one connection per broker.
 
-    `group` is the producer group, `send_timeout` seconds, `retries` further attempts (without `queue` or
-    `selector` only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or None,
-    `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
-    `latency_faults` avoids brokers that respond slowly or not at all. `retry_unstored` also retries on
-    another broker after a SendStatus other than SEND_OK, which may store the message twice. `trace`: True
-    writes traces to RMQ_SYS_TRACE_TOPIC, a text to that topic (by its whole name); with `trace_waits` sends
-    wait while too many traces do, which are dropped otherwise. `in_flight`: concurrent
-    sends of `send_soon`. With a shared `instance`, `namespace` may differ from that of the instance. More
-    options: InstanceOptions.
+    `group` is the producer group, `send_timeout` in seconds, `retries` the number of further attempts (only
+    without `queue` and `selector`), `compress_over` and `max_message_size` in bytes, `compression` zlib, lz4,
+    zstd or None, `compress_level` from 1 (fast) to 9 (small). `allow_empty` permits empty bodies, which
+    Java's producer refuses. `latency_faults` avoids brokers that respond slowly or not at all.
+    `retry_unstored` also retries on another broker after a SendStatus other than SEND_OK, which may store the
+    message twice. `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a string to the topic of that full
+    name. If too many traces are waiting, sends wait with `trace_waits`; without it, traces are dropped.
+    `in_flight`: the most concurrent sends of `send_soon`. With a shared `instance`, `namespace` may differ
+    from that of the instance. For more options see InstanceOptions.
     """
 
     def __init__(
@@ -124,8 +124,10 @@ class Producer(Traceable, Client):
         self._trace = (
             None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic, waits=trace_waits)
         )
+        # Without observers each send skips one coroutine.
         self._attempt = self._request if self._faults is None and topic is None else self._observed
         self._headers = SendHeaders(core, self.group)
+        # Bound once: these are called for every send.
         self._cached_route = core.routes.cached
         self._ask = core.pool.request
         self._underway = Underway(core, in_flight)
@@ -147,7 +149,7 @@ class Producer(Traceable, Client):
             await self.instance.heartbeats.leave_producer(self.group)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the writable queues of `topic`, or those that it would get when it does not exist yet."""
+        """Return the writable queues of `topic`, or those that it would get if it does not exist yet."""
         deadline = trio.current_time() + self.instance.timeout
         route = await self._targets.route(self._namespace.wrap(topic), deadline)
         return self._namespace.unwrap_queues(route.publish)
@@ -163,8 +165,8 @@ class Producer(Traceable, Client):
         """Send one message and wait for the reply.
 
         Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost,
-        RequestTimeout, or BrokerRefused with the broker's code. An error whose `maybe_stored` is set leaves
-        open whether the message is stored. With `queue` or `selector` there is one attempt.
+        RequestTimeout, or BrokerRefused with the code of the broker. If an error has `maybe_stored` set, it
+        is unknown whether the message is stored. With `queue` or `selector` there is only one attempt.
         """
         deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
@@ -186,9 +188,10 @@ class Producer(Traceable, Client):
         """Send in the background; wait only while `in_flight` sends are running.
 
         `callback` is called with the SendResult, or with the exception that `send` would have raised; without
-        a callback a failure is logged. Messages may overtake each other. Leaving the block of the producer
-        waits for all sends and callbacks. Leaving it by an exception or a cancellation cancels them: no
-        callback is called, and the messages may have been stored or not.
+        a callback, a failure is logged. Messages may overtake each other. On leaving the producer's `async
+        with` block normally, all sends and callbacks are awaited. On leaving it by an exception or a
+        cancellation, they are cancelled: no callback is called, and the messages may or may not have been
+        stored.
         """
         send = partial(self.send, message, queue=queue, selector=selector, timeout=timeout)
         await self._underway.start(send, callback)
@@ -201,7 +204,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Send messages of one topic to one queue, all or none, in one request. See `split_batch`."""
+        """Send messages of one topic to one queue in one request, all or none. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
             messages, queue, selector = self._wrapped(messages, queue, selector, in_batch=True)
@@ -216,10 +219,10 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> str:
-        """Send without a reply; returns the message id when the operating system has the request.
+        """Send without a reply. Return the message id as soon as the operating system has the request.
 
-        It is unknown whether the message is stored. One attempt; raises as `send`, but BrokerRefused only for
-        the route.
+        It is unknown whether the message is stored. There is one attempt. Raises the errors of `send`, but
+        BrokerRefused only for the route.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
@@ -249,8 +252,8 @@ class Producer(Traceable, Client):
     ) -> MessageExt:
         """Send a message and wait for its reply, within `timeout` seconds in total.
 
-        Raises ReplyTimeout when the request was stored but no reply came, else as `send`. The reply has no
-        queue offset.
+        Raises ReplyTimeout if the request was stored but no reply came, otherwise the errors of `send`. The
+        reply has no queue offset.
         """
         send = partial(self.send, queue=queue, selector=selector)
         return await self._requests.ask(message, timeout, send)
@@ -263,7 +266,7 @@ class Producer(Traceable, Client):
         properties: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Reply to a consumed request; BrokerRefused (1) when the requesting client has disconnected."""
+        """Reply to a consumed request. Raises BrokerRefused (1) if the requesting client has disconnected."""
         return await self.send(create_reply_message(request, body, properties), timeout=timeout)
 
     def _wrapped(
@@ -302,7 +305,8 @@ class Producer(Traceable, Client):
                     outgoing.topic, deadline
                 )
                 if failure is not None and deadline <= trio.current_time():
-                    # Reading the route again took the rest of the time
+                    # Reading the route again took the rest of the time. Another attempt would blame a broker
+                    # that was not even asked.
                     if unstored is not None:
                         return unstored
                     raise failure
@@ -351,14 +355,15 @@ class Producer(Traceable, Client):
         tries_left: int,
         messages: Sequence[Message],
     ) -> SendResult:
-        """`_request` with its latency recorded and traced."""
+        """Call `_request`, record its latency, and trace it."""
         if self._trace is not None:
+            # The time spent waiting for traces does not count towards the send timeout.
             deadline += await self._trace.room()
         began, began_ms = trio.current_time(), self.instance.now_ms()
         try:
             result = await self._request(address, queue, outgoing, deadline, tries_left, messages)
         except ClientError as error:
-            # A broker that refuses what no broker accepts is not at fault
+            # A broker is not at fault if it refuses a request that no broker accepts.
             self._record_latency(
                 queue, began, failed=not isinstance(error, BrokerRefused) or error.code in RETRY_CODES
             )
@@ -384,8 +389,8 @@ class Producer(Traceable, Client):
     ) -> SendResult:
         request = self._headers.request(outgoing, queue)
         left = deadline - self.instance.clock()
-        # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a
-        # second try of a request that was sent makes a second message.
+        # Connecting must leave time for the other attempts. Waiting for the reply may take all the time left,
+        # because a second attempt of a request that was sent creates a second message.
         reply = await self._ask(address, request, left, deadline, left / (tries_left + 1))
         status = SEND_STATUSES.get(reply.code)
         if status is None:

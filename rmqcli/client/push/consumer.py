@@ -1,13 +1,13 @@
-"""`PushConsumer`: a member of a group that receives its share of messages as they arrive (Java
+"""`PushConsumer`: a member of a group that receives its messages as they arrive (Java
 `DefaultMQPushConsumer`).
 
-Entering sets up subscriptions with the retry topic, offsets and routes, sends heartbeats to all brokers, and
-rebalances. Leaving, cancelled or not, starts no more listener calls, gives running ones `grace` seconds,
-stores offsets, unlocks queues and unregisters the client; replies of brokers are awaited for at most LEAVE
-seconds.
+On entry, it sets up subscriptions including the retry topic, offsets and routes, sends heartbeats to all
+brokers, and rebalances. On exit, cancelled or not, it starts no more listener calls, gives running ones
+`grace` seconds, stores offsets, unlocks queues and unregisters the client; it waits at most LEAVE seconds for
+the replies of brokers.
 
-Delivery is at least once: a message may come again after a member left, a broker restarted or a reply was
-lost.
+Delivery is at least once: a message may be delivered again after a member left, a broker restarted or a reply
+was lost.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ from rmqcli.client.trace.dispatcher import Traceable
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0
 FULL_PERSIST = 12
-"""Rounds between two that send unchanged offsets too, since a broker may have restarted with older ones."""
+"""Every this many rounds, unchanged offsets are sent as well, because a broker may have restarted with older
+ones.
+"""
 
 DEFAULTS = PushSettings()
 CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT})
@@ -65,11 +67,12 @@ Topics = Mapping[str, str | MessageSelector]
 class PushConsumer(Traceable, Client):
     """Consumes topics in a group: `async with PushConsumer("group", {"topic": "tag || tag"}, listener): ...`.
 
-    `listener(messages, context)` is an async or a plain function. With `orderly` it receives the messages of
-    each queue in order and returns an OrderlyResult, else a ConsumeResult. After RECONSUME_LATER, None or an
-    exception the messages are consumed again later. Entering raises InvalidRequest, NoNameServer,
-    RequestTimeout, BrokerRefused (for a SQL92 condition that the broker does not accept), OffsetFileDamaged.
-    Later failures of brokers are logged and retried. More options: PushSettings, InstanceOptions.
+    `listener(messages, context)` is an async or a plain function. With `orderly`, it receives the messages of
+    each queue in order and returns an OrderlyResult, otherwise a ConsumeResult. After RECONSUME_LATER, None
+    or an exception, the messages are consumed again later. Entering raises InvalidRequest, NoNameServer,
+    RequestTimeout, BrokerRefused (for a SQL92 condition that the broker does not accept) or
+    OffsetFileDamaged. Later failures of brokers are logged and retried. For more options see PushSettings and
+    InstanceOptions.
     """
 
     @overload
@@ -168,7 +171,7 @@ class PushConsumer(Traceable, Client):
         return self.instance.namespace.unwrap_queues(mine)
 
     def troubles(self, topic: str) -> dict[str, ClientError]:
-        """Return the last error of a topic and of each of its queues that fail, by name of topic or queue."""
+        """Return the last error of a topic and of each of its failing queues, by name of topic or queue."""
         wrapped, unwrap = self.instance.namespace.wrap(topic), self.instance.namespace.unwrap_queue
         return {
             topic if isinstance(key, str) else str(unwrap(key)): error
@@ -177,11 +180,13 @@ class PushConsumer(Traceable, Client):
         }
 
     async def divided(self) -> None:
-        """Wait until the end of the first rebalance, successful or not."""
+        """Wait for the end of the first rebalance, successful or not."""
         await self._rebalance.begun.wait()
 
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
-        """Subscribe to a topic, or changes its filter; brokers know it when this returns, queues follow.
+        """Subscribe to a topic, or change its filter.
+
+        Brokers know of it when this returns; queues follow later.
 
         Raises InvalidRequest, NoNameServer, BrokerRefused for a SQL92 condition that the broker does not
         accept.
@@ -200,7 +205,7 @@ class PushConsumer(Traceable, Client):
             self._state.rebalance_soon()
 
     def pause(self) -> None:
-        """Stop pulls until `resume`; messages already pulled are still consumed."""
+        """Stop pulls until `resume`. Messages already pulled are still consumed."""
         self._state.paused = True
 
     def resume(self) -> None:
@@ -208,7 +213,10 @@ class PushConsumer(Traceable, Client):
         self._state.rebalance_soon()
 
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
-        """Check a subscription. A topic may be created later; every rebalance asks for its route."""
+        """Check a subscription.
+
+        A missing topic is no error: it may be created later, and every rebalance reads its route.
+        """
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
             if subscription.selector.is_sql:
@@ -232,7 +240,7 @@ class PushConsumer(Traceable, Client):
             self._ended.set()
 
     def _in_intake(self, function: Callable[..., Any], name: str) -> None:
-        """Start a task that brings messages in; these tasks end first."""
+        """Start a task that brings messages in. These tasks are ended first."""
 
         scope = trio.CancelScope()
         self._intake.append(scope)
@@ -245,7 +253,7 @@ class PushConsumer(Traceable, Client):
             self._nursery.start_soon(run, name=f"{name} of {self.group}")
 
     def _begin(self, held: ProcessQueue) -> None:
-        """Start the tasks of a new queue. Its scope ends the pulls, but not a call of the listener."""
+        """Start the tasks of a new queue. Its scope cancels the pulls, but not a call of the listener."""
         if self._nursery is None or self._state.stopping:
             return
         self._nursery.start_soon(self._loops.run, held, name=f"pulls of {held.queue}")
@@ -267,7 +275,7 @@ class PushConsumer(Traceable, Client):
     async def _stop(self) -> None:
         state = self._state
         state.stopping = True
-        # A failed instance has no connections over which to unregister
+        # A failed instance has no connections on which to unregister.
         failed = self._ended.is_set()
         for scope in (*self._intake, *(held.scope for held in state.queues.values())):
             scope.cancel()

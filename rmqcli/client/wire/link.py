@@ -1,11 +1,9 @@
-"""One connection to one address: requests in flight, replies paired by opaque number, requests of the peer
-passed on.
+"""One connection to one address: requests in flight, replies paired by opaque number, requests from the peer.
 
-It has three tasks: a reader, the writer of the outbox, and one alarm for late replies (a cancel scope per
-request would cost more than the request). A late reply is dropped. When a request times out and the peer has
-been silent since it was sent, the link is closed, as by the Java client (`clientCloseSocketIfTimeout`).
-
-Times are seconds on trio's clock.
+A link has three tasks: a reader, the writer of the outbox, and one alarm for late replies (a cancel scope per
+request would cost more than the request). A late reply is dropped. If a request times out and the peer has
+been silent since it was sent, the link is closed, as by the Java client (`clientCloseSocketIfTimeout`). Times
+are seconds on trio's clock.
 """
 
 from __future__ import annotations
@@ -39,21 +37,24 @@ from rmqcli.client.wire.tls_problems import tls_problem
 
 MAX_QUEUED = 8 * 1024 * 1024
 TOGETHER = 32
-"""With 64 sends of 1 KB in flight, groups of 8 cost the client a sixth and the broker a fifth more CPU."""
+"""The most frames written together.
+
+With 64 sends of 1 KB in flight, groups of 8 cost the client a sixth and the broker a fifth more CPU.
+"""
 
 
 class Outbox:
-    """The outgoing frames of one link; `run` is the writer and raises errors of the stream."""
+    """The outgoing frames of one link; `run` is the writer and raises the errors of the stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._send_now: SendNow | None = getattr(stream, "send_now", None)
         self._frames: list[bytes] = []
         self.queued = 0  # bytes
-        self._sending = True  # nothing goes out before the writer runs
+        self._sending = True  # nothing is sent before the writer runs
         self._writer: trio.lowlevel.Task | None = None
-        self._queuing: list[trio.lowlevel.Task] = []  # wait for what is in _frames
-        self._leaving: list[trio.lowlevel.Task] = []  # wait for what is being sent
+        self._queuing: list[trio.lowlevel.Task] = []  # wait for the frames in _frames
+        self._leaving: list[trio.lowlevel.Task] = []  # wait for the frames being sent
         self._room = trio.lowlevel.ParkingLot()
 
     @property
@@ -61,8 +62,9 @@ class Outbox:
         return self.queued > MAX_QUEUED
 
     def put(self, frame: bytes, *, alone: bool = False) -> None:
-        """Queues a frame. `alone`: the peer has no other request."""
+        """Queue a frame. `alone`: the peer has no other request."""
         frames = self._frames
+        # A lone frame is written to the socket here, without waking the writer: half the time of a send.
         if alone and not frames and self._send_now is not None and not self._sending:
             sent = self._send_now(frame)
             if sent == len(frame):
@@ -70,6 +72,7 @@ class Outbox:
             frame = frame[sent:]
         frames.append(frame)
         self.queued += len(frame)
+        # Writing early lets the broker work while further requests are made.
         if (alone or len(frames) >= TOGETHER) and self._send_now is not None and not self._sending:
             self._hand_over(self._send_now)
         if self._writer is not None and frames:
@@ -77,12 +80,12 @@ class Outbox:
             trio.lowlevel.reschedule(writer)
 
     async def wait_for_room(self) -> None:
-        """Wait until there is room, or until `release`."""
+        """Wait until the queue is below its limit, or until `release`."""
         while self.is_full:
             await self._room.park()
 
     async def wait_sent(self) -> str | None:
-        """Wait until the operating system has all frames; return None, or the reason of `release`."""
+        """Wait until the operating system has all frames. Return None, or the reason given to `release`."""
         if not self._frames and not self._sending:
             await trio.lowlevel.checkpoint()
             return None
@@ -90,6 +93,7 @@ class Outbox:
         self._queuing.append(task)
 
         def give_up(_: object) -> trio.lowlevel.Abort:
+            # The writer may have moved the task to the other list meanwhile.
             waiting = self._queuing if task in self._queuing else self._leaving
             waiting.remove(task)
             return trio.lowlevel.Abort.SUCCEEDED
@@ -119,6 +123,8 @@ class Outbox:
 
     async def _send(self) -> None:
         frames, self._frames = self._frames, []
+        # `_leaving` is empty here, so swapping the lists gives an empty one to those who wait for later
+        # frames.
         self._leaving, self._queuing = self._queuing, self._leaving
         self._sending = True
         try:
@@ -128,7 +134,7 @@ class Outbox:
         self._sent(self._leaving)
 
     def _hand_over(self, send_now: SendNow) -> None:
-        """Write frames at once; the writer sends the rest, and meets the error of a broken socket."""
+        """Write frames at once. The writer sends the rest, and gets the error of a broken socket."""
         data = b"".join(self._frames)
         sent = send_now(data)
         self._frames[:] = [data[sent:]] if sent < len(data) else []
@@ -152,7 +158,7 @@ class Outbox:
 
 
 _REPLIES = DirectReaders({ResponseCode.SUCCESS: SendMessageResponseHeader})
-"""Replies to sends are read straight into their header; the general reader reads those with other fields."""
+"""Replies to sends are read straight into their header. The general reader reads those with other fields."""
 STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
 Request = RemotingCommand | SendRequest
 OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
@@ -161,7 +167,7 @@ OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
 class Link:
     """A connection in use; `run`, in a nursery, serves it until the peer, an error or `close` ends it.
 
-    `on_request` is called with every request of the peer and returns a reply, or None for no reply.
+    `on_request` is called with every request from the peer and returns a reply, or None for no reply.
     """
 
     def __init__(self, address: str, stream: Stream, on_request: OnRequest | None = None) -> None:
@@ -185,7 +191,7 @@ class Link:
 
     @property
     def heard(self) -> int:
-        """The count of times that bytes arrived."""
+        """The number of times that bytes arrived."""
         return self._heard
 
     @property
@@ -193,7 +199,7 @@ class Link:
         return len(self._calls)
 
     def close(self, reason: str = "closed by this client") -> None:
-        """End the link; requests in flight raise ConnectionLost."""
+        """End the link. Requests in flight raise ConnectionLost."""
         if self._lost is None:
             self._lost = reason
             self._scope.cancel()
@@ -209,12 +215,14 @@ class Link:
         self.close(reason)
 
     def _loss(self, reason: str) -> ConnectionLost:
-        """Return the error of a request on a link that ended."""
+        """Return the error for a request on a link that has ended."""
         return ConnectionLost(self.address, reason, self._problem)
 
     @property
     def _refused(self) -> TlsProblem | None:
-        """The suspicion that the peer accepts only TLS: it then closes a plain connection without a word."""
+        """The suspicion that the peer accepts only TLS: it then closes a plain connection without sending a
+        byte.
+        """
         is_plain = isinstance(self._stream, TcpStream)
         return TlsProblem.TLS_WANTED if is_plain and not self._heard else None
 
@@ -233,9 +241,11 @@ class Link:
     async def request(
         self, command: Request, timeout: float, deadline: float | None = None
     ) -> RemotingCommand:
-        """Return the reply, whatever its code; RequestTimeout after `timeout` seconds, ConnectionLost.
+        """Return the reply, whatever its code.
 
-        `deadline` is the end of the timeout, if the caller has it.
+        Raises RequestTimeout after `timeout` seconds, and ConnectionLost.
+
+        `deadline` is the end of the timeout, if the caller has computed it already.
         """
         if deadline is None:
             deadline = trio.current_time() + timeout
@@ -249,9 +259,12 @@ class Link:
         except LocalProtocolError as error:
             raise InvalidRequest(f"{request_name(command.code)} cannot be sent: {error}") from error
         call.opaque = command.opaque
+        # The reader is chosen only after this, so that the broker gets the request as early as possible.
         self._outbox.put(frame, alone=len(self._calls) == 1)
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
+        # A lone request reads its reply itself: waking it from the reading task costs a round of the
+        # scheduler.
         if self._reader.expects():
             try:
                 await self._reader.read_for(call)
@@ -289,7 +302,7 @@ class Link:
         raise _sent(RequestTimeout(self.address, request_name(command.code), timeout))
 
     def send_frame(self, frame: bytes) -> None:
-        """Queues a frame that gets no answer (a reply to a request of the peer)."""
+        """Queue a frame that gets no reply (a reply to a request from the peer)."""
         if self._lost is None:
             self._outbox.put(frame)
 
@@ -316,7 +329,7 @@ class Link:
             self._break(error)
 
     def _received(self, data: bytes) -> list[RemotingCommand]:
-        """End the calls that are answered and return the requests of the peer."""
+        """End the calls whose replies are in `data` and return the requests from the peer."""
         lost = None
         if data:
             self._heard += 1
@@ -344,7 +357,7 @@ class Link:
         try:
             reply = self._on_request(self, request)
         except CodecError:
-            return  # a request that cannot be read gets no answer, as from a Java client
+            return  # a request that cannot be decoded gets no reply, as from a Java client
         if reply is not None and not request.is_oneway:
             self.send_frame(encode_frame(reply))
 
@@ -362,6 +375,7 @@ class Link:
 
     def _expire(self, now: float) -> None:
         late = [call for call in self._calls.values() if call.deadline <= now]
+        # Nothing has arrived since one of them was sent.
         silent = any(call.heard == self._heard for call in late)
         for call in late:
             self._protocol.forget(call.opaque)
