@@ -1,8 +1,8 @@
 """The binary header of a frame (`RocketMQSerializable`, serialize type 1).
 
-`BINARY_HEADER` declares all of it. Code and version have 16 bits, so the POP codes of 5.x need JSON. An
-empty remark and an empty block of ext fields are the same as none; the order of ext fields is kept. Text
-that is not UTF-8 is read with replacement characters, as in Java. Bytes after the ext fields are ignored.
+`BINARY_HEADER` declares all of it. Code and version have 16 bits, so the POP codes of 5.x need JSON. An empty
+remark means no remark, an empty block no ext fields; the order of ext fields is kept. Text that is not UTF-8
+is read with replacement characters, as in Java. Bytes after the ext fields are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from codec.headers.base import HeaderT, defaults_of, kinds_of, maker_of
 from codec.layout import fused
 from codec.remoting.command import RemotingCommand
 
-# Java's lengths are signed. Read as unsigned, a negative one is longer than any header: one check for both.
+# Java's lengths are signed. Read as unsigned, a negative one exceeds any header, so that one check suffices.
 _BINARY_HEAD = Struct(
     "code" / Int16sb,
     "language" / Int8sb,
@@ -58,8 +58,9 @@ _LENGTH32: Final = fused(Struct("length" / Int32ub))
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Encode the header. Raises struct.error for what is too large, UnicodeEncodeError for a lone
-    surrogate."""
+    """Encode the header. Raises struct.error if something is too large, UnicodeEncodeError for a lone
+    surrogate.
+    """
     remark = command.remark.encode() if command.remark else b""
     head = _HEAD.pack(
         command.code, command.language, command.version, command.opaque, command.flag, len(remark)
@@ -69,14 +70,14 @@ def encode_binary_header(command: RemotingCommand) -> bytes:
 
 
 def binary_entry(name: str, value: str) -> bytes:
-    """Return one ext field as it is written. Raises what `encode_binary_header` raises."""
+    """Return one encoded ext field. Raises the errors of `encode_binary_header`."""
     return b"".join(_entry_parts({name: value}))
 
 
 def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes]:
-    """Return the header without its opaque number, the length of its ext fields, and length and value of the
-    last ones, which have these names: what is before, between and after these. Raises what
-    `encode_binary_header` raises.
+    """Return the header in parts, without its opaque number, the length of its ext fields, and the lengths
+    and values of the ext fields in `names`, which are the last ones. Each part is what lies between two of
+    these. Raises the errors of `encode_binary_header`.
     """
     header, ext_fields = encode_binary_header(command), command.ext_fields or {}
     after_opaque = OPAQUE_AT + OPAQUE.size
@@ -87,8 +88,8 @@ def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes
 
 
 def lengthened(beginning: bytes, size: int, more: int) -> bytes:
-    """Return the beginning of a header without a remark, up to the value of an ext field that gets another
-    `size`, which is by `more` longer.
+    """Return the beginning of a header without a remark, up to the value of an ext field, after the size of
+    that value has become `size`, which is `more` bytes longer than before.
     """
     (block,) = _LENGTH32.unpack_from(beginning, _HEAD.size)
     fields = beginning[_HEAD.size + _LENGTH32.size : -_LENGTH32.size]
@@ -114,7 +115,9 @@ CODE_SIZE: Final = _HEAD.part("code").size
 
 
 class BinaryReader(Generic[HeaderT]):
-    """A reader of the requests of one code that makes their typed header, as `DirectReader` does for JSON."""
+    """A reader of the requests with one code that creates their typed header, as `DirectReader` does for
+    JSON.
+    """
 
     def __init__(self, header: type[HeaderT]) -> None:
         self._make = maker_of(header)
@@ -122,7 +125,7 @@ class BinaryReader(Generic[HeaderT]):
         self._defaults, self._required = defaults_of(header)
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
-        """Return the command, or None when only the general reader can read the header."""
+        """Return the command, or None if only the general reader can read the header."""
         if len(header) < _HEAD.size:
             return None
         code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)

@@ -1,4 +1,4 @@
-"""The command in a frame (`RemotingCommand`), whatever the encoding of its header."""
+"""The command in a frame (`RemotingCommand`), independent of the encoding of its header."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ UNKNOWN_LANGUAGE: Final = -1
 """`language` of a peer that sent none or an unknown one; Java reads null."""
 
 UNKNOWN_OPAQUE: Final = -1
-"""`opaque` of a frame without one: none of our requests has this number."""
+"""`opaque` of a frame without one; no request of ours has this number."""
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response.
 
-    `language` is a `LanguageCode`, or any other number from a binary header. `body` may be a view in a
-    command to be sent; `decode_frame` returns a body of its own. `header` replaces `ext_fields` in a
-    request that DirectReaders read.
+    `language` is a `LanguageCode`, or any other number from a binary header. `body` may be a memory view in a
+    command to be sent; `decode_frame` returns a copied body. `header` replaces `ext_fields` in a request that
+    a reader of DirectReaders read.
     """
 
     code: int

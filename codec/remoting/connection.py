@@ -1,15 +1,15 @@
 """A connection without I/O, for either end: bytes in, complete commands out; commands in, bytes to send out.
 
 * `receive` accepts bytes in chunks of any size and returns the commands that are now complete, or the first
-  of them, and `more` then returns the next ones.
-* Either end may send requests, so both may use the same opaque number at once; the response bit tells
-  them apart.
+  of them; `more` then returns the next ones.
+* Either end may send requests, so both may use the same opaque number at once; the response bit tells them
+  apart.
 * `request` keeps a token of the caller until `match`, `forget` or `abandon` removes it. There is no clock
   here: time-outs are up to the caller.
 
-A frame is refused by its length prefix alone, so a peer occupies at most `max_frame` bytes, and only as
-many as it sent; one whose header is longer than `max_header`, before the header is read. Opaque numbers run
-from 0 to 2**31−1 and start again.
+A frame that is too long is refused by its length prefix alone, so a peer occupies at most `max_frame` bytes,
+and no more than it sent. A frame with a header longer than `max_header` is refused before the header is read.
+Opaque numbers run from 0 to 2**31−1 and start again.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from codec.remoting.reply_head import SendRequest
 
 
 class LongBody:
-    """The bytes of one body, of which `missing` have not come; it `received` the others."""
+    """The bytes of one body: `received` bytes so far, with `missing` still to come."""
 
     __slots__ = ("_bytes", "missing", "received")
 
     def __init__(self, size: int) -> None:
         self.missing = size
         self.received = 0
-        self._bytes = BytesIO()  # unlike a bytearray it gives its bytes away without a copy
+        self._bytes = BytesIO()  # unlike a bytearray, it returns its bytes without a copy
 
     @property
     def held(self) -> int:
-        """The bytes of memory that it occupies."""
+        """The bytes of memory that the body occupies."""
         return getsizeof(self._bytes)
 
     def add(self, data: bytes, start: int) -> int:
-        """Take what belongs to the body from `start` on; the number of bytes."""
+        """Add the bytes of `data` from `start` on that belong to the body; return their number."""
         with memoryview(data) as view:
             size = self._bytes.write(view[start : start + self.missing])
         self.missing -= size
@@ -59,7 +59,7 @@ class LongBody:
         return size
 
     def whole(self) -> bytes:
-        """Return the bytes in order."""
+        """Return the bytes of the body."""
         return self._bytes.getvalue()
 
 
@@ -67,7 +67,7 @@ _MAX_OPAQUE: Final = 2**31 - 1
 _LENGTH_SIZE: Final = 4
 _MIN_LENGTH: Final = 4
 _LONG_FRAME: Final = 64 * 1024
-"""The body of a longer frame grows in place, so that no step copies all of it."""
+"""The body of a longer frame is collected in a `LongBody`, so that it is never copied as a whole."""
 
 _HEAD_SIZE: Final = FRAME_HEAD.size
 _read_length: Final = FRAME_HEAD.part("length").unpack_from
@@ -75,7 +75,7 @@ _read_head: Final = FRAME_HEAD.unpack_from
 
 
 class ReceiveError(RemoteProtocolError):
-    """The peer broke the protocol. `commands` are the complete ones before the invalid one."""
+    """Raised when the peer breaks the protocol. `commands` are those completed before the invalid bytes."""
 
     def __init__(self, message: str, commands: list[RemotingCommand]) -> None:
         super().__init__(message)
@@ -109,8 +109,9 @@ class Connection:
         direct: DirectReaders = NO_DIRECT,
         most: int = maxsize,
     ) -> None:
-        """Prepare a connection; a request that matches a reader of `direct` gets a typed `header`. About
-        `most` commands are decoded in one call, fewer if they have long headers."""
+        """Prepare a connection. A request that matches a reader of `direct` gets a typed `header`. One call
+        decodes about `most` commands, fewer if their headers are long.
+        """
         self._max_frame = max_frame
         self._max_header = max_header
         self._most = most
@@ -119,8 +120,8 @@ class Connection:
         self._next_opaque = first_opaque
         self._waiting: dict[int, object] = {}
         self._buffer = bytearray()  # the beginning of a single frame
-        self._wanted = _LENGTH_SIZE  # size that the buffer must reach before it is read
-        self._body: LongBody | None = None  # of a long frame whose head and header are in the buffer
+        self._wanted = _LENGTH_SIZE  # the size that the buffer must reach before it is read
+        self._body: LongBody | None = None  # for a long frame whose head and header are in the buffer
         self._broken = False
         self._ended = False
 
@@ -128,28 +129,31 @@ class Connection:
 
     @property
     def buffered(self) -> int:
-        """The bytes held of an incomplete frame."""
+        """The number of bytes received of an incomplete frame."""
         return len(self._buffer) + (0 if self._body is None else self._body.received)
 
     @property
     def held(self) -> int:
         """The bytes of memory that an incomplete frame occupies."""
+        # A bytearray may allocate more than its length; limits of memory need what it occupies.
         return self._buffer.__alloc__() + (0 if self._body is None else self._body.held)
 
     def receive(self, data: bytes) -> list[RemotingCommand]:
         """Return the commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
-        With `most`, `more` has to be called until it returns none before the next call.
+        If `most` is set, call `more` until it returns an empty list before the next call.
 
-        Raises ReceiveError when the bytes are not the protocol, or end inside a frame. After that, every
-        call raises LocalProtocolError.
+        Raises ReceiveError if the bytes violate the protocol, or end inside a frame. After that, every call
+        raises LocalProtocolError.
         """
         if self._broken or (self._ended and data):
             raise LocalProtocolError("this connection can receive no more")
-        return self._read(bytes(data), 0)  # streams in memory give a bytearray
+        return self._read(bytes(data), 0)  # streams in memory return a bytearray
 
     def more(self) -> list[RemotingCommand]:
-        """Return the next commands of what was received; none when all were returned. Raises ReceiveError."""
+        """Return the next commands of the data received; an empty list once all were returned. Raises
+        ReceiveError.
+        """
         if self._rest is None:
             return []
         data, position = self._rest
@@ -173,7 +177,7 @@ class Connection:
         return commands
 
     def _complete_buffered(self, data: bytes, commands: list[RemotingCommand]) -> int:
-        """Complete the buffered frame; return the position in `data` after it."""
+        """Add bytes of `data` to the buffered frame, up to its end; return the position after them."""
         buffer = self._buffer
         taken = 0
         while self._body is None and taken < len(data):
@@ -195,7 +199,9 @@ class Connection:
         return taken if body is None else self._complete_body(body, data, taken, commands)
 
     def _is_whole(self) -> bool:
-        """Return True if the buffer has a whole frame. Of a long one it gets the head, then the header."""
+        """Return True if the buffer contains a whole frame. Of a long frame, it only collects the head, then
+        the header.
+        """
         length, mark = _read_head(self._buffer)
         self._check_header(mark, length)
         if length + _LENGTH_SIZE == self._wanted:
@@ -207,7 +213,7 @@ class Connection:
         return False
 
     def _complete_body(self, body: LongBody, data: bytes, taken: int, commands: list[RemotingCommand]) -> int:
-        """As `_complete_buffered` once the head and the header are there."""
+        """Do the same as `_complete_buffered` for a long frame, once the head and the header are buffered."""
         taken += body.add(data, taken)
         if not body.missing:
             header, mark = bytes(self._buffer[_HEAD_SIZE:]), _read_head(self._buffer)[1]
@@ -216,7 +222,7 @@ class Connection:
         return taken
 
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
-        """Read frames straight from `data` and keep the rest as the beginning of the next one."""
+        """Read frames directly from `data`; keep the rest as the beginning of the next frame."""
         direct = self._direct
         longest = self._max_frame - _LENGTH_SIZE
         frames, position, is_rest = split_frames(data, position, longest, self._max_header, self._most)
@@ -228,10 +234,11 @@ class Connection:
             self._begin(data, position)
 
     def _begin(self, data: bytes, position: int) -> None:
-        """Keep the beginning of a frame; an invalid length is refused as soon as it is known."""
+        """Keep the beginning of a frame; refuse an invalid length as soon as it is known."""
         if len(data) - position >= _LENGTH_SIZE:
             length = self._frame_length(data, position)
             if len(data) - position >= _LENGTH_SIZE + length:
+                # `split_frames` stopped at a whole frame, so its header is invalid: report it now.
                 self._check_header(_read_head(data, position)[1], length)
             if length > _LONG_FRAME:
                 self._buffer += data[position : position + _LENGTH_SIZE]
@@ -248,7 +255,7 @@ class Connection:
         return length
 
     def _check_header(self, mark: int, length: int) -> None:
-        """Raise RemoteProtocolError for a header that is too long, or longer than its frame."""
+        """Raise RemoteProtocolError if the header is longer than allowed, or longer than its frame."""
         if (size := mark & 0xFFFFFF) > self._max_header:
             raise RemoteProtocolError(f"a header of {size} bytes: {self._max_header} are allowed")
         if _HEAD_SIZE + size > length + _LENGTH_SIZE:
@@ -268,12 +275,13 @@ class Connection:
 
     @property
     def waiting(self) -> Mapping[int, object]:
-        """The tokens of requests that wait for a response, by opaque number, the oldest first."""
+        """The tokens of requests that wait for a response, by opaque number, oldest first."""
         return self._waiting
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
-        """Return the frame of a numbered request; `match` returns `token` for its response. Raises
-        LocalProtocolError."""
+        """Number a request and return its frame; `match` returns `token` for its response. Raises
+        LocalProtocolError.
+        """
         waiting = self._waiting
         opaque = self._next_opaque
         if opaque in waiting or opaque == _MAX_OPAQUE:
@@ -282,11 +290,12 @@ class Connection:
             self._next_opaque = opaque + 1
         command.opaque = opaque
         frame = command.frame() if isinstance(command, SendRequest) else encode_frame(command)
+        # Only now: a request that cannot be encoded does not wait.
         waiting[opaque] = token
         return frame
 
     def oneway(self, command: RemotingCommand) -> bytes:
-        """Return the frame of a numbered one-way request. Raises LocalProtocolError."""
+        """Number a one-way request and return its frame. Raises LocalProtocolError."""
         command.opaque = self._take_opaque()
         command.flag |= RPC_ONEWAY
         return encode_frame(command)
@@ -299,16 +308,17 @@ class Connection:
         return opaque
 
     def match(self, reply: RemotingCommand) -> object | None:
-        """Remove and return the token of the request of this reply; None if it is late, unknown or no
-        reply."""
+        """Remove and return the token of the request that `reply` answers; None if the reply is late, unknown
+        or not a reply.
+        """
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:
-        """Drop a request that timed out; a late response then matches nothing."""
+        """Drop a request that timed out; a late response will match nothing."""
         self._waiting.pop(opaque, None)
 
     def abandon(self) -> list[object]:
-        """Remove and return all tokens, the oldest request first, when the connection is lost."""
+        """Remove and return all tokens, oldest request first, when the connection is lost."""
         tokens = list(self._waiting.values())
         self._waiting.clear()
         return tokens

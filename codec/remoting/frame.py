@@ -2,8 +2,8 @@
 
     int32 length of what follows | int8 serialize type, int24 header length | header | body
 
-All integers are big-endian. A frame, with its length field, has at most 16 MiB. `json_header` and
-`binary_header` document the two kinds of header and what is tolerated in them.
+All integers are big-endian. A frame, including its length field, has at most 16 MiB. `json_header` and
+`binary_header` document the two kinds of header and the deviations that are tolerated in them.
 """
 
 from __future__ import annotations
@@ -48,19 +48,22 @@ __all__ = [
 ]
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""Bytes of the longest frame, its length field included (JVM property
-``com.rocketmq.remoting.frameMaxLength``)."""
+"""Maximum bytes of a frame, including its length field (JVM property
+``com.rocketmq.remoting.frameMaxLength``).
+"""
 
 
 class DirectReaders:
-    """Readers of the most frequent requests, which make their typed header: of JSON by how a header
-    begins, of binary headers by their code. Connections of one server share them.
+    """Readers of the most frequent requests, which create their typed header. JSON readers are found by the
+    beginning of the header, binary ones by its code. The connections of one server share them.
     """
 
     __slots__ = ("binary", "json")
 
     def __init__(self, headers: Mapping[int, type[Header]] = {}) -> None:
-        """Prepare for requests of some codes. A header class must forbid unknown fields (TypeError)."""
+        """Prepare for requests with some codes. Raises TypeError if a header class does not forbid unknown
+        fields.
+        """
         readers = [DirectReader(code, header) for code, header in headers.items()]
         self.json = {reader.beginning: reader for reader in readers}
         self.binary = {
@@ -70,7 +73,7 @@ class DirectReaders:
 
 NO_DIRECT: Final = DirectReaders()
 
-# `mark` is the serialize type in the top byte and the length of the header in the other three
+# `mark` has the serialize type in its top byte and the length of the header in the other three.
 FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
 
 _BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
@@ -82,7 +85,9 @@ _SHORT_REPLY: Final = b'{"code":%d,"extFields":%b' + end_of_header(RPC_RESPONSE)
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """Return the frame with its length field. Raises LocalProtocolError for what the protocol cannot carry."""
+    """Return the frame with its length field. Raises LocalProtocolError if the protocol cannot carry the
+    command.
+    """
     body = command.body
     head = encode_frame_head(command, len(body))
     return b"".join((head, body)) if body else head
@@ -102,7 +107,7 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
 
 
 def encode_short_reply(code: int, ext_fields: dict[str, str], opaque: int) -> bytes:
-    """`encode_frame` in one step for a reply of ours with a JSON header, without remark and body."""
+    """Like `encode_frame`, at once, for a reply of ours with a JSON header and without remark and body."""
     try:
         header = _SHORT_REPLY % (code, write_json(ext_fields), opaque)
     except UnicodeEncodeError as error:
@@ -114,7 +119,7 @@ def encode_short_reply(code: int, ext_fields: dict[str, str], opaque: int) -> by
 
 
 def unsendable(error: Exception, kind: str = "JSON") -> LocalProtocolError:
-    """Return the error for a text or number that a header of this kind cannot hold."""
+    """Return the error for a text or number that this kind of header cannot hold."""
     return LocalProtocolError(f"this header cannot be sent as {kind}: {error}")
 
 
@@ -124,8 +129,8 @@ def too_long(size: int) -> LocalProtocolError:
 
 
 def decode_frame(frame: bytes | bytearray | memoryview, direct: DirectReaders = NO_DIRECT) -> RemotingCommand:
-    """Read a complete frame WITHOUT its 4-byte length; the body is copied. A request that `direct` reads gets
-    a typed `header`. Raises RemoteProtocolError for anything else.
+    """Read a complete frame WITHOUT its 4-byte length; the body is copied. A request that `direct` can read
+    gets a typed `header`. Raises RemoteProtocolError if the frame is invalid.
     """
     if len(frame) < _HEADER_AT:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes has no room for its header length")
@@ -137,7 +142,7 @@ def decode_frame(frame: bytes | bytearray | memoryview, direct: DirectReaders = 
 
 
 def decode_parts(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:
-    """Read the frame whose parts are known."""
+    """Read a frame given as mark, header and body. Raises RemoteProtocolError."""
     if mark < _BINARY_MARK:
         reader = direct.json.get(header[:_BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)

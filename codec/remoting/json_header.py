@@ -1,13 +1,13 @@
 """The JSON header of a frame.
 
-It is written as Java writes it: compact, members in alphabetical order, null left out; the Go client
-reads nothing else. It is read as tolerantly as Java reads it: numbers as text, ext values that are
-numbers, booleans or objects, unknown members and languages, missing members. Text that is not UTF-8 is
-read with replacement characters.
+It is written as Java writes it: compact, members in alphabetical order, null omitted; the Go client reads
+nothing else. It is read as tolerantly as Java reads it: numbers as text, ext values that are numbers,
+booleans or objects, unknown members and languages, missing members. Text that is not UTF-8 is read with
+replacement characters.
 
-A header as all known peers write it takes one typed pass; only what that pass refuses is read again,
-tolerantly. A `DirectReader` makes the typed header of a request in that one pass, too, and leaves what it
-cannot read to the others.
+A header as all known peers write it takes one typed pass; only a header that this pass refuses is read again,
+tolerantly. A `DirectReader` also creates the typed header of a request in that one pass, and leaves headers
+that it cannot read to the other passes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ write_json: Final = msgspec.json.Encoder().encode
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """Return the header as compact JSON. Raises UnicodeEncodeError when a text contains a lone surrogate."""
+    """Return the header as compact JSON. Raises UnicodeEncodeError if a text contains a lone surrogate."""
     ext_fields = command.ext_fields
     remark = command.remark
     return write_json(
@@ -65,7 +65,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def end_of_header(flag: int) -> bytes:
-    """Return the part behind the ext fields in a header of our own, as a format of the opaque number."""
+    """Return the part after the ext fields in a header of our own, as a format of the opaque number."""
     end = b',"flag":%d,"language":"%b","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
     return end % (flag, LanguageCode.PYTHON.name.encode(), CURRENT_VERSION)
 
@@ -138,10 +138,10 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 class DirectReader(Generic[HeaderT]):
-    """A reader of the requests of one code that makes their typed header; `beginning` is how their headers
-    begin.
+    """A reader of the requests with one code that creates their typed header. `beginning` is the beginning of
+    their JSON headers.
 
-    The header class forbids unknown fields, so that a request with more ext fields is read in the general
+    The header class must forbid unknown fields, so that a request with more ext fields is read in the general
     way, which keeps them all.
     """
 
@@ -152,14 +152,14 @@ class DirectReader(Generic[HeaderT]):
             raise TypeError(f"{header.__name__} must forbid unknown fields: a DirectReader would lose them")
         self.beginning = f'{{"code":{code},"extFields":'.encode()[: self.BEGINNING_SIZE]
         self._read = msgspec.json.Decoder(_DirectHeader[header], strict=False).decode  # type: ignore[valid-type]
-        # msgspec reads "1" as true, Java as false; searching for it costs half as much as reading.
+        # msgspec reads "1" as true, Java as false; a search for it costs half as much as reading the value.
         self._doubtful = tuple(f'"{name}":"1"'.encode() for name in bool_names(header))
         flags = bool_attributes(header)
-        # Twice: with a single name it would be no tuple.
+        # Each name twice: for a single name, attrgetter would not return a tuple.
         self._flags = attrgetter(*flags, *flags) if flags else None
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
-        """Return the command, or None when only the tolerant pass can read the header."""
+        """Return the command, or None if only the tolerant pass can read the header."""
         try:
             read = self._read(header)
         except _BAD_JSON:
@@ -200,7 +200,7 @@ def decode_json_header_loosely(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _int32(value: _Number) -> int:
-    """Java's value of a number: null and empty text are 0, a fraction is cut off."""
+    """Convert a number as Java does: null and empty text are 0, fractions are cut off."""
     if value is None or value == "":
         return 0
     if isinstance(value, str):
@@ -218,8 +218,9 @@ def _ext_texts(ext_fields: dict[str, msgspec.Raw]) -> dict[str, str]:
 
 
 def _raw_text(raw: msgspec.Raw) -> str | None:
-    """Java's text of a JSON value: the content of a string, the digits of a number, the compact JSON of an
-    object."""
+    """Return Java's text of a JSON value: the content of a string, the digits of a number, the compact JSON
+    of an object.
+    """
     written = bytes(raw)
     if written == b"null":
         return None

@@ -1,5 +1,5 @@
-"""Heads of replies and requests that differ in a few values only: what they have in common is written once, by
-the general writers.
+"""Heads of replies and requests that differ in only a few values; their common parts are written once, by the
+general writers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from codec.remoting.json_header import encode_json_header, write_json
 from codec.remoting.signature import Signer, content_order
 
 _SAMPLE: Final = 1_234_567_800
-"""The opaque number of what the general writers write."""
+"""The opaque number in headers from the general writers, where it is searched for."""
 
 
 def reply_head(
     code: int, ext_fields: Mapping[str, str], names: Sequence[str], remark: str | None = None
 ) -> ReplyHead:
-    """Return the heads of replies with the same code, remark and first ext fields, for the values of those
-    with these names.
+    """Return the head of replies that share code, remark and first ext fields; the values of the ext fields
+    in `names` vary.
     """
     return common_head(code, ext_fields, names, RPC_RESPONSE, remark)
 
@@ -36,12 +36,12 @@ def reply_head(
 def common_head(
     code: int, ext_fields: Mapping[str, str], names: Sequence[str], flag: int = 0, remark: str | None = None
 ) -> ReplyHead:
-    """Return the heads of commands with the same code, flag, remark and ext fields, for the values of those
-    with these names, which are in the order of `ext_fields` or new. Raises UnicodeEncodeError.
+    """Return the head of commands that share code, flag, remark and ext fields; the values of the ext fields
+    in `names` vary. These are in the order of `ext_fields`, or new. Raises UnicodeEncodeError.
     """
     command = RemotingCommand(code, {**ext_fields, **dict.fromkeys(names, "")}, b"", _SAMPLE, flag, remark)
     rest, json = encode_json_header(command), []
-    # No text has these bytes: its quotes are escaped.
+    # No value contains these bytes, because its quotes are escaped.
     for before in (*(f'"{name}":"' for name in names), '"opaque":'):
         piece, found, rest = rest.partition(before.encode())
         json.append(piece + found)
@@ -53,14 +53,14 @@ _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.field
 _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
 _CODE: Final = RequestCode.SEND_MESSAGE_V2
 _PLACE: Final = "@msgId@"
-"""Stands for message ids that are put in its place."""
+"""Stands for message ids that are inserted later."""
 
 
 class SendTemplate:
-    """The parts that the JSON headers of all messages to a queue have in common: all but born timestamp,
-    properties, signature if there is a `signer`, and opaque number.
+    """The common parts of the JSON headers of all messages to a queue: everything but born timestamp,
+    properties, opaque number and, with a `signer`, signature.
 
-    Raises LocalProtocolError when a text of it cannot be sent.
+    Raises LocalProtocolError if one of its texts cannot be sent.
     """
 
     __slots__ = ("head", "signing")
@@ -78,8 +78,9 @@ class SendTemplate:
 
 
 class _Signing:
-    """The signatures of all messages to a queue: what is signed in front of the born timestamp is hashed
-    once."""
+    """The signatures of all messages to a queue. The signed bytes before the born timestamp are hashed only
+    once.
+    """
 
     __slots__ = ("_content", "_mac")
 
@@ -97,7 +98,9 @@ class _Signing:
 
 
 class SendRequest:
-    """A SEND_MESSAGE_V2 with a template. A Connection numbers and writes it, like a RemotingCommand."""
+    """A SEND_MESSAGE_V2 request made from a template. A Connection numbers and writes it like a
+    RemotingCommand.
+    """
 
     __slots__ = ("body", "born_timestamp", "opaque", "properties", "template")
 
@@ -113,8 +116,8 @@ class SendRequest:
         self.opaque = opaque
 
     def frame(self) -> bytes:
-        """Return the whole frame. Raises LocalProtocolError for one that is too long, and for properties with
-        a lone surrogate.
+        """Return the whole frame. Raises LocalProtocolError if it is too long, or if the properties contain a
+        lone surrogate.
         """
         body, template = self.body, self.template
         try:
@@ -127,8 +130,8 @@ class SendRequest:
 
 
 class SendReplyFrames:
-    """Frames of the replies to sends, which begin with `ext_fields`; `id_prefix` is the store address in
-    message ids, in upper-case hex.
+    """Frames of the replies to sends, whose headers begin with `ext_fields`. `id_prefix` is the store address
+    in message ids, in upper-case hex.
     """
 
     __slots__ = ("_ext_fields", "head", "id_prefix")
@@ -141,7 +144,7 @@ class SendReplyFrames:
     def frame(
         self, kind: SerializeType, opaque: int, msg_ids: bytes, queue_id: int, queue_offset: int
     ) -> bytes:
-        """Return the frame of SUCCESS for one message, or for a short batch with all its message ids."""
+        """Return the frame of a SUCCESS reply to one message, or to a short batch with all message ids."""
         return self.head.frame(bool(kind), opaque, [msg_ids, b"%d" % queue_id, b"%d" % queue_offset], 0)
 
     def pieces(
@@ -153,12 +156,14 @@ class SendReplyFrames:
         queue_id: int,
         queue_offset: int,
     ) -> list[bytes]:
-        """Return the frame of the reply to a batch, whose message ids are those of all `msg_ids` one after
-        another: they are not copied.
+        """Return the frame of the reply to a batch as chunks. Its message ids are the concatenated `msg_ids`,
+        which are not copied.
         """
         texts = {"msgId": _PLACE, "queueId": str(queue_id), "queueOffset": str(queue_offset)}
         ext_fields = {**self._ext_fields, **texts}
         command = RemotingCommand(code, ext_fields, b"", opaque, RPC_RESPONSE, serialize_type=kind)
+        # The frame is encoded with a stand-in, and the lengths are corrected: joining and encoding a megabyte
+        # of message ids would hold up the event loop for 3 ms.
         begin, _, end = encode_frame(command).rpartition(_PLACE.encode())
         size = sum(map(len, msg_ids))
         more = size - len(_PLACE)

@@ -2,7 +2,7 @@
 
 A signed request has the ext fields AccessKey, SecurityToken if there is one, and Signature: the base64 of
 HMAC-SHA1, keyed with the secret key, of the values of all other ext fields, ordered by name, and the body.
-Code, flag, opaque number, version and remark are not covered, and no time is: a request can be replayed.
+Neither code, flag, opaque number, version and remark nor a time are covered, so a request can be replayed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from codec.remoting.command import RemotingCommand
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
-"""An ext field of QUERY_MESSAGE. Servers of 4.x leave it out of what they check, those of 5.x do not."""
+"""An ext field of QUERY_MESSAGE. Servers of 4.x do not include it in the signed content, those of 5.x do."""
 
 PIECE: Final = 256 * 1024
-"""Bytes of a body that are hashed in one step, 0.2 ms."""
+"""The number of bytes of a body that are hashed at a time, in 0.2 ms."""
 _BLOCK: Final = 64  # bytes of SHA-1
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
 class Mac:
-    """HMAC-SHA1 with one key and a common beginning, hashed once; half the time of `hmac.digest`."""
+    """HMAC-SHA1 with one key and a common beginning that is hashed once; takes half the time of
+    `hmac.digest`.
+    """
 
     __slots__ = ("_inner", "_outer")
 
@@ -51,7 +53,7 @@ class Mac:
         return b2a_base64(outer.digest(), newline=False)
 
     def base64_in_steps(self, content: bytes, body: bytes | memoryview) -> Generator[None, None, bytes]:
-        """Return the same for a long body; it yields after each PIECE."""
+        """Like `base64` for a long body, but yields after each PIECE."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
         with memoryview(body) as view:
@@ -71,13 +73,12 @@ def content_order(ext_fields: Mapping[str, str]) -> list[str]:
 
 
 def signed_content(ext_fields: Mapping[str, str]) -> bytes:
-    """Return the signed bytes in front of the body."""
+    """Return the signed bytes that precede the body."""
     return _bytes("".join([ext_fields[name] for name in content_order(ext_fields)]))
 
 
 class Signer:
-    """Signs the requests of one account; requests that a name server or broker does not check may be signed,
-    too."""
+    """Signs the requests of one account, including requests that no server checks."""
 
     def __init__(self, access_key: str, secret_key: str, security_token: str | None = None) -> None:
         self.access_key = access_key
@@ -88,10 +89,10 @@ class Signer:
         self._mac = Mac(secret_key)
 
     def sign(self, command: RemotingCommand) -> None:
-        """Set the ext fields of a finished request; a signature that it has is replaced.
+        """Sign a finished request by setting its ext fields; an existing signature is replaced.
 
-        Takes out what receivers do not agree on: UNIQUE_KEY_QUERY, which only limits the number of results,
-        and empty values in a binary header, which Java reads as null and check as the text "null".
+        Removes fields that receivers treat differently: UNIQUE_KEY_QUERY, which only limits the number of
+        results, and empty values in a binary header, which Java reads as null and checks as the text "null".
         """
         fields = {**(command.ext_fields or {}), **self.ext_fields}
         fields.pop(UNIQUE_KEY_QUERY, None)
@@ -102,7 +103,7 @@ class Signer:
         command.ext_fields = fields
 
     def mac(self, beginning: bytes) -> Mac:
-        """For requests whose content has this beginning in common."""
+        """Return a Mac for requests whose content has this beginning in common."""
         return Mac(self._secret_key, beginning)
 
 
@@ -112,20 +113,20 @@ def is_signed_with(secret_key: str, command: RemotingCommand) -> bool:
 
 
 def is_signed(mac: Mac, command: RemotingCommand, ext_fields: Mapping[str, str] | None = None) -> bool:
-    """The same with a key that is prepared once; `ext_fields` are those of the request, where known."""
+    """Like `is_signed_with`, with a prepared key; `ext_fields` are those of the request, if known."""
     content, given = _checked_parts(command, ext_fields)
     return hmac.compare_digest(mac.base64(content, command.body), given)
 
 
 def is_signed_in_steps(mac: Mac, command: RemotingCommand) -> Generator[None, None, bool]:
-    """Return the same for a long body; it yields after each PIECE."""
+    """Like `is_signed` for a long body, but yields after each PIECE."""
     content, given = _checked_parts(command)
     expected = yield from mac.base64_in_steps(content, command.body)
     return hmac.compare_digest(expected, given)
 
 
 def received_ext_fields(command: RemotingCommand) -> dict[str, str]:
-    """Return the ext fields of a request; those of a typed header, if it has one, in their usual texts."""
+    """Return the ext fields of a request; those of a typed header are converted to their usual texts."""
     if command.ext_fields is not None:
         return command.ext_fields
     return {} if command.header is None else to_ext(command.header)
@@ -134,9 +135,10 @@ def received_ext_fields(command: RemotingCommand) -> dict[str, str]:
 def _checked_parts(
     command: RemotingCommand, ext_fields: Mapping[str, str] | None = None
 ) -> tuple[bytes, bytes]:
-    """Return the signed bytes in front of the body, as a server reads them, and the signature that came."""
+    """Return the signed bytes before the body, as a server reads them, and the received signature."""
     fields = received_ext_fields(command) if ext_fields is None else ext_fields
     given = _bytes(fields.get(SIGNATURE, ""))
+    # Java reads an empty value in a binary header as null, and appends it as "null".
     has_null = command.serialize_type is SerializeType.ROCKETMQ and "" in fields.values()
     if command.header is not None and not has_null:
         order = _order_of(type(command.header))
@@ -148,10 +150,10 @@ def _checked_parts(
 
 @cache
 def _order_of(header: type[Header]) -> tuple[str, ...]:
-    """Return the names of the signed fields of a header, none of which is UNIQUE_KEY_QUERY, in Java's order."""
+    """Return the names of a header's signed fields in Java's order; UNIQUE_KEY_QUERY is not among them."""
     return tuple(content_order(dict.fromkeys(header.__struct_encode_fields__, "")))
 
 
 def _bytes(text: str) -> bytes:
-    # A text that no header can carry is refused by its encoder.
+    # Lone surrogates pass here; the encoder of the header refuses them.
     return text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Stored records as Arrow record batches, one row each, in the schema of `codec.scan.arrow`. Needs PyArrow.
+"""Stored records as Arrow record batches, one row each, with the columns of `schema`. Needs PyArrow.
 
 Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 """
@@ -32,10 +32,10 @@ _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 @cache
 def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
-    """Return the columns of an export; `msg_id` is the UNIQ_KEY, else the offset message id.
+    """Return the columns of an export; `msg_id` is the UNIQ_KEY, or else the offset message id.
 
-    With `encoded`, columns of few texts, and names of properties, are dictionary arrays. With `views`, bodies
-    are views of the scanned buffer.
+    With `encoded`, columns with few distinct texts and the names of properties are dictionary arrays. With
+    `views`, bodies are views of the scanned buffer.
     """
     if views:
         plain = schema(encoded=encoded)
@@ -99,12 +99,13 @@ def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
 
 
 def offset_msg_ids(rows: FixedColumns) -> pa.Array:
-    """Return packed store host and commit-log offset in hexadecimal digits."""
+    """Return the packed store host and commit-log offset of each record in hexadecimal digits."""
     packed = _packed_v4(rows, "store_host")
     if packed is None:
         return _mixed_offset_msg_ids(rows)
     offsets = rows["physical_offset"]
     parts = (packed >> 32, packed & _LOW, offsets >> 32, offsets & _LOW)
+    # All rows begin as copies of the first one; only parts that differ are overwritten.
     digits = np.tile(np.concatenate([_digits(part[:1]) for part in parts]), (len(rows), 1))
     for column, part in enumerate(parts):
         if not _is_one(part):
@@ -117,12 +118,13 @@ def _is_one(numbers: Array) -> bool:
 
 
 def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
-    """Return the hosts as numbers; None when one of them is IPv6."""
+    """Return the hosts as numbers; None if one of them is IPv6."""
     column = rows[name]
     if column.dtype.itemsize > 8:
         bit = STORE_HOST_V6 if name == "store_host" else BORN_HOST_V6
         if (rows["sys_flag"] & bit).any():
             return None
+        # An IPv4 host is in the first 8 of the 20 bytes.
         column = np.ascontiguousarray(column.view(np.dtype("V8,V12"))["f0"])
     numbers: Array = column.view(">u8").astype(np.uint64).ravel()
     return numbers
@@ -145,12 +147,14 @@ def _mixed_offset_msg_ids(rows: FixedColumns) -> pa.Array:
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024
-"""Bytes of records in one batch; a batch ends with the record that reaches it."""
+"""The maximum number of bytes in one batch, exceeded only by its last record."""
 
 _WALK_ROWS = 1 << 16
-"""Records walked at once: a longer walk costs less per record."""
+"""The number of records walked at a time; a longer walk costs less per record."""
 _LARGE_BODY = 512
-"""Mean body length from which a view beats a copy: 0.6 instead of 0.75 µs at 1 KB, 0.07 µs more at 100 B."""
+"""The mean body length from which a view beats a copy: 0.6 instead of 0.75 µs at 1 KB, but 0.07 µs more at
+100 B.
+"""
 _MAX_MS = (2**63 - 1) // 1000
 
 
@@ -169,11 +173,12 @@ def scan_batches(
     """Yield the records that start in start:end, up to a filler record or zeros; memory is bounded by one
     batch.
 
-    With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer
-    alive. The last record may extend past `end`, but not past the buffer. Raises CorruptionError at a
-    damaged record, after the batch of those before it.
+    With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer alive.
+    The last record may extend past `end`, but not past the buffer. Raises CorruptionError at a damaged
+    record, after the batch of the records before it.
     """
     while True:
+        # A multiple of `batch_rows`, so that a walk does not end with a short batch.
         walk = scan_positions(buffer, start, end, max_rows=-(-_WALK_ROWS // batch_rows) * batch_rows)
         for positions in _cut(walk.positions, batch_rows, batch_bytes):
             rows, damage = _good_rows(buffer, positions, check_crc)
@@ -206,7 +211,7 @@ def to_arrow(
     decompress: bool = True,
     encoded: bool = False,
 ) -> pa.RecordBatch:
-    """Return the records at these ascending positions as rows. Raises CorruptionError at a damaged one."""
+    """Return the records at these ascending positions as rows. Raises CorruptionError at a damaged record."""
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
     rows, damage = _good_rows(buffer, positions, check_crc)
@@ -260,13 +265,13 @@ def _coalesce(column: pa.Array, others: pa.Array) -> pa.Array:
 def _good_rows(
     buffer: Buffer, positions: Array, check_crc: bool
 ) -> tuple[FixedColumns, CorruptionError | None]:
-    """Return the records before the first damage, and that damage."""
+    """Return the records before the first damage, and the error for that damage."""
     damage = None
     while True:
         try:
             rows = fixed_columns(buffer, positions)
             break
-        except CorruptionError as error:  # from one check: others may fail for earlier records
+        except CorruptionError as error:  # raised by one check; others may fail for earlier records
             damage = error
             positions = positions[positions < (error.position or 0)]
     bad = find_bad_crc(buffer, rows) if check_crc else []
@@ -289,7 +294,7 @@ def _texts(data: pa.Array) -> pa.Array:
 
 
 def _keys(properties: PropertyColumns) -> pa.Array:
-    """Return the non-empty, blank-separated keys of each record; without keys an empty list."""
+    """Return the non-empty, blank-separated keys of each record; a record without keys has an empty list."""
     texts = properties.column(PropertyName.KEYS)
     if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
@@ -314,7 +319,7 @@ _DECODED = ("body", "properties", "tags", "keys", "msg_id")
 
 
 def inner_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of all messages. A record whose body is no batch stays one row."""
+    """Return one row for each message of inner batches. A record whose body is not a batch stays one row."""
     flags = batch["sys_flag"].to_numpy()
     items = {
         int(row): found

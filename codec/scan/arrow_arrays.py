@@ -16,8 +16,8 @@ from codec.scan.columns import Array, windows
 def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
     """Return copies of data[start:end].
 
-    When lengths differ, the buffer serves as the data of an array that alternates between wanted pieces and
-    the gaps between them, from which Arrow takes every second item.
+    If lengths differ, the buffer serves as the data of an array that alternates between the pieces and the
+    gaps between them; Arrow takes every second item of it.
     """
     lengths = ends - starts
     if len(lengths) and lengths[0] > 0 and (lengths == lengths[0]).all():
@@ -29,13 +29,15 @@ def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
 
 
 def of_one_width(items: Array, kind: pa.DataType) -> pa.Array:
-    """Return an array of texts or bytes from items of one width without gaps."""
+    """Return an array of texts or bytes from items of the same width without gaps."""
     ends = np.arange(0, items.nbytes + 1, items.itemsize, dtype=np.int32)
     return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(ends), pa.py_buffer(items)])
 
 
 def dictionary(column: pa.StringArray) -> pa.DictionaryArray:
-    """Dictionary-encodes a column; a column with one value, the usual case, is recognised without hashing."""
+    """Dictionary-encode a column; a column with a single value, the usual case, is recognised without
+    hashing.
+    """
     return always(column[0].as_py(), len(column)) if _is_one(column) else column.dictionary_encode()
 
 
@@ -62,11 +64,12 @@ VIEWS_ARE_WRITTEN = int(pa.__version__.partition(".")[0]) >= 21
 
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("place", "<i4")])
 _LONGEST_INSIDE = 12
+# Offsets in views are int32.
 REACH = 2**31 - 1
 
 
 def views(data: pa.Buffer, starts: Array, ends: Array, reach: int = REACH) -> pa.Array:
-    """Return views of data[start:end] for ascending starts; copies if they span over `reach` bytes."""
+    """Return views of data[start:end] for ascending starts; copies if they span more than `reach` bytes."""
     if len(starts) == 0 or ends[-1] - starts[0] > reach:
         return pieces(data, starts, ends).cast(pa.binary_view())
     found = np.zeros(len(starts), _VIEW)
@@ -74,6 +77,7 @@ def views(data: pa.Buffer, starts: Array, ends: Array, reach: int = REACH) -> pa
     found["place"] = starts - starts[0]
     short = np.flatnonzero(found["length"] <= _LONGEST_INSIDE)
     if len(short) < len(found):
+        # A value that begins in the last 4 bytes is short, so its view is replaced below.
         found["prefix"] = windows(data, 4)[np.minimum(starts, data.size - 4)]
     if len(short):
         found[short] = _items(pieces(data, starts[short], ends[short]).cast(pa.binary_view()))
@@ -81,7 +85,7 @@ def views(data: pa.Buffer, starts: Array, ends: Array, reach: int = REACH) -> pa
 
 
 def select(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
-    """Take these rows of a record batch, one of whose columns may be views."""
+    """Return these rows of a record batch, in which one column may consist of views."""
     places = [place for place, kind in enumerate(batch.schema.types) if kind == pa.binary_view()]
     if not places:
         return batch.take(pa.array(rows))
@@ -92,7 +96,7 @@ def select(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
 
 
 def size_of(batch: pa.RecordBatch) -> int:
-    """Return the bytes of all columns; a view counts as the bytes that it shows."""
+    """Return the number of bytes in all columns; a view counts as the bytes that it shows."""
     return sum(
         int(_items(column)["length"].sum()) if column.type == pa.binary_view() else column.nbytes
         for column in batch.columns

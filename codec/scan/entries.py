@@ -1,4 +1,4 @@
-"""Consume queue entries as columns, and the commit log files that they point into. Needs NumPy."""
+"""Consume-queue entries as columns, and the commit-log files that they point into. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from codec.store.consume_queue import ENTRY, FILLER_SIZE
 
 
 class EntryColumns(NamedTuple):
-    """Copies of the columns of some entries, in native byte order. Entries of size 0 were never written."""
+    """Columns of some entries, copied in native byte order. Entries of size 0 were never written."""
 
     sizes: Array
     offsets: Array
@@ -26,13 +26,13 @@ class EntryColumns(NamedTuple):
 
     @property
     def used(self) -> Array:
-        """Mask of the entries that are written and not fillers."""
+        """A mask of the entries that are written and not fillers."""
         mask: Array = (self.sizes > 0) & ~self.fillers
         return mask
 
 
 class LogViews(Protocol):
-    """The bytes of commit log files; `bases` are the commit-log offsets of their first bytes, ascending."""
+    """The bytes of commit-log files; `bases` are the commit-log offsets of their first bytes, ascending."""
 
     @property
     def bases(self) -> list[int]: ...
@@ -44,14 +44,14 @@ def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> Entry
     """Read the entries [begin, end) of a file, by default up to the last whole one."""
     stop = len(data) // ENTRY.size if end is None else end
     raw = np.frombuffer(data, ENTRY.dtype(), stop - begin, begin * ENTRY.size)
-    # Sizes first: an entry that a broker writes meanwhile then counts as missing, not as one that leads to
+    # Sizes are copied first: an entry that a broker writes meanwhile then counts as missing, not as one with
     # offset 0.
     sizes = raw["size"].astype(np.int32)
     return EntryColumns(sizes, raw["commit_log_offset"].astype(np.int64), raw["tags_code"].astype(np.int64))
 
 
 def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:
-    """Yield (part of `chosen`, file's bytes, base) for each commit log file that entries point into."""
+    """Yield (part of `chosen`, bytes of the file, base) for each commit-log file that entries point into."""
     files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
     for file in distinct(files[files >= 0]):
         yield chosen[files == file], views.view(file), views.bases[file]

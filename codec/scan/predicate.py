@@ -1,6 +1,6 @@
 """A record filter applied to the columns and properties texts of many records at once. Needs PyArrow.
 
-It never drops a chosen record; records that pass must still be decoded and tested one by one.
+It never drops a matching record; records that pass must still be decoded and tested one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNREADABLE = "\ufffd"
 
 
 Test: TypeAlias = Callable[[RecordBlock, Array], Array]
-"""Returns a mask of the records of a block, given by their numbers, that may be chosen."""
+"""A test of records of a block, given by their indexes; it returns a mask of those that may match."""
 
 
 def candidate_records(
@@ -49,8 +49,8 @@ def candidate_records(
     chosen: RecordFilter,
     max_rows: int = BLOCK_RECORDS,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield, for each block of a file, the byte after it and the positions of the records that may be
-    chosen. Blocks end at the first unusual record, from which on the scalar readers take over.
+    """Yield, for each block of a file, the byte after it and the positions of the records that may match.
+    Blocks end at the first unusual record, where the scalar readers take over.
     """
     tests = list(tests_of(chosen))
     for block in sound_blocks(data, base, offsets[1], max_rows):
@@ -60,8 +60,8 @@ def candidate_records(
 def last_candidates(
     data: memoryview, base: int | None, positions: Array, chosen: RecordFilter, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[list[int]]:
-    """Yield the positions, of these ascending ones, where records may be chosen: block by block from the
-    last, each block in order. Raises CorruptionError at an unusual record.
+    """Yield those of these ascending positions where records may match: block by block from the last, each
+    block in order. Raises CorruptionError at an unusual record.
     """
     tests = list(tests_of(chosen))
     for block in blocks_backwards(data, base, positions, max_rows):
@@ -69,8 +69,8 @@ def last_candidates(
 
 
 def candidate_entries(raw: memoryview, views: LogViews, chosen: RecordFilter) -> list[int]:
-    """Return the numbers of the queue entries in `raw` whose records may be chosen, or cannot be read.
-    Fillers, and entries whose records retention removed, are left out.
+    """Return the indexes of the queue entries in `raw` whose records may match or cannot be read. Fillers,
+    and entries whose records retention removed, are left out.
     """
     tests = list(tests_of(chosen))
     entries = entry_columns(raw)
@@ -88,6 +88,7 @@ def _may_lead_to(data: memoryview, positions: Array, tests: Iterable[Test]) -> A
     except CorruptionError:
         return passing
     block = RecordBlock(data, rows, positions, len(data))
+    # Tests cut adjacent texts, so positions must ascend. Entries of a damaged queue may not; they all pass.
     for test in tests if (np.diff(positions) > 0).all() else ():
         passing &= test(block, np.arange(len(positions)))
     return passing
@@ -102,7 +103,7 @@ def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[
 
 
 def tests_of(chosen: RecordFilter) -> Iterator[Test]:
-    """Yield the tests that a chosen record must pass, as far as columns can tell."""
+    """Yield the tests that a matching record must pass, as far as columns can tell."""
     if chosen.queue_id is not None:
         yield _compared("queue_id", Operator.EQUAL, chosen.queue_id)
     found = (
@@ -115,7 +116,7 @@ def tests_of(chosen: RecordFilter) -> Iterator[Test]:
 
 
 def _node(node: Node | None) -> Test | None:
-    """Return what must hold for a condition to be TRUE; None when columns cannot tell."""
+    """Return a test that passes every record for which a condition is TRUE; None if columns cannot tell."""
     compiler = _NODES.get(type(node))
     return None if compiler is None else compiler(node)
 
@@ -127,6 +128,7 @@ def _and(node: And) -> Test | None:
 
 def _or(node: Or) -> Test | None:
     tests = [test for test in map(_node, node.operands) if test is not None]
+    # An operand that columns cannot test could make the whole condition TRUE.
     return _joined(tests, np.logical_or) if len(tests) == len(node.operands) else None
 
 
@@ -180,7 +182,7 @@ def _topic(texts: Iterable[str]) -> Test | None:
 
 
 def _equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
-    """Return a mask of the texts data[start:end] that equal `text`."""
+    """Return a mask of the texts data[start:end] that are equal to `text`."""
     equal: Array = ends - starts == len(text)
     here = np.flatnonzero(equal)
     if len(here):
@@ -200,7 +202,7 @@ def _holding(texts: Iterable[str]) -> Test | None:
         text = b"" if joined is None else joined.to_pybytes()
         found = np.array([at for needle in needles for at in _occurrences(text, needle)], dtype=np.int64)
         mask = np.zeros(len(numbers), dtype=bool)
-        # A match across two adjacent texts only lets one more record through.
+        # A match across two adjacent texts does no harm: one more record passes.
         mask[np.searchsorted(np.frombuffer(places, np.int32), found, side="right") - 1] = True
         return mask
 
@@ -215,7 +217,9 @@ def _occurrences(text: bytes, needle: bytes) -> Iterator[int]:
 
 
 def _as_stored(texts: Iterable[str]) -> list[bytes] | None:
-    """None for texts that cannot be stored, or may be the reading of bytes that are not UTF-8."""
+    """Return texts as they are stored; None if one cannot be stored, or may have been read from bytes that
+    are not UTF-8.
+    """
     try:
         return None if any(_UNREADABLE in text for text in texts) else [text.encode() for text in texts]
     except UnicodeEncodeError:
@@ -227,7 +231,7 @@ _NUMBERS: Mapping[str, str] = {
     "commit_log_offset": "physical_offset",
     "store_size": "total_size",
 }
-"""Numeric columns: their names in conditions → in records."""
+"""Numeric columns, from their names in conditions to those in records."""
 _COMPARE: Mapping[Operator, Callable[[Array, float], Array]] = {
     Operator.EQUAL: np.equal,
     Operator.LESS: np.less,

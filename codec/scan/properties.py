@@ -1,8 +1,8 @@
 """The properties texts of many records, split at once by the rules of `codec.properties`. Needs PyArrow.
 
-Texts of a common shape are left to `codec.scan.properties`. Each of the others gets a \x02 in front, so
-that every pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow
-copies the names and values between them.
+Texts of a common shape are compared and cut together. Each of the others gets a \x02 in front, so that every
+pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow copies the names
+and values between them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from codec.scan.arrow_arrays import of_one_width, pieces
 from codec.scan.columns import NAME_END, PAIR_END, Array, bytes_at, ends_of, windows
 
 LEAST_ROWS = 512
-"""The least number of texts of one shape that is worth it."""
+"""The minimum number of texts of one length for which it pays to cut them together."""
+# With texts of more lengths, cutting them together costs as much as it saves.
 _MOST_LENGTHS = 8
 _SAMPLE = 64
 _BLOCK_BYTES = 1 << 17
-"""Bytes of texts compared together: they stay in the processor's cache."""
+"""Bytes of texts that are compared at once; they stay in the processor's cache."""
 _MOST = 0.75
-"""The least share of a sample of each length, and of all texts, that must have a common shape."""
+"""The minimum share of texts with a common shape, in a sample of each length and among all texts."""
 _MOST_PLAIN, _LEAST_PLAIN = 0x7F, 3
-"""Signed bytes below _LEAST_PLAIN may be separators, NUL, or not ASCII."""
+"""Bytes below _LEAST_PLAIN, read as signed, may be separators, NUL, or not ASCII."""
 
 _pairs = re.compile(rb"([\x03-\x7f]+)\x01([\x03-\x7f]+)(?:\x02|\Z)").finditer
 
 
 class _Shape(NamedTuple):
-    """A text, its names, and the places of its values."""
+    """A text, its names, and the positions of its values."""
 
     text: bytes
     names: tuple[bytes, ...]
@@ -44,14 +45,14 @@ class _Shape(NamedTuple):
 
 
 class ShapedTexts(NamedTuple):
-    """Texts of one shape: their numbers, and their values without gaps, an item for each text."""
+    """Texts of one shape: their indexes, and their values without gaps, one item per text."""
 
     shape: _Shape
     rows: Array
     values: Array
 
     def column(self, name: bytes) -> Array | None:
-        """Return the value of one name in each text as a row of bytes; None if they do not have it."""
+        """Return the value of a name in each text as a row of bytes; None if the texts do not have it."""
         if name not in self.shape.names:
             return None
         number = self.shape.names.index(name)
@@ -60,10 +61,10 @@ class ShapedTexts(NamedTuple):
 
 
 class AlikePairs(NamedTuple):
-    """The pairs of the texts `rows`, in order: `offsets[i]:offsets[i + 1]` are the pairs of text `rows[i]`.
+    """The pairs of the texts `rows`, in order: `offsets[i]:offsets[i + 1]` are those of text `rows[i]`.
 
-    `codes` are indices into `names`; values lie in `data` without gaps, `widths` bytes each. `columns` holds
-    the values of each name when all texts have one shape.
+    `codes` are indexes into `names`; the values are in `data` without gaps, `widths` bytes each. `columns`
+    has the values of each name if all texts have the same shape.
     """
 
     rows: Array
@@ -76,7 +77,7 @@ class AlikePairs(NamedTuple):
 
 
 def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
-    """Split those of the texts data[start:end] that have a common shape."""
+    """Split those texts data[start:end] that have a common shape; leave out the others."""
     groups = list(shaped_texts(data, starts, ends - starts))
     if len(groups) == 1 and len(groups[0].rows) == len(starts):
         return _of_one_shape(*groups[0])
@@ -88,7 +89,7 @@ def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
 
 
 def shaped_texts(data: Array, starts: Array, lengths: Array) -> Iterator[ShapedTexts]:
-    """Yield the texts data[start : start + length] that have a common shape."""
+    """Yield those texts data[start : start + length] that have a common shape, grouped by shape."""
     common = np.flatnonzero(np.bincount(lengths) >= LEAST_ROWS).tolist()
     if len(common) > _MOST_LENGTHS:
         return
@@ -130,13 +131,14 @@ def _alike(shape: _Shape, texts: Array) -> Array:
     fixed = np.full(len(pattern), 0xFF, dtype=np.uint8)
     for begin, end in shape.values:
         fixed[begin:end] = 0
-    # NumPy is fast at long runs, so the pattern is repeated for each text of a block.
+    # NumPy is fast on long arrays, so the pattern is repeated for each text of a block.
     rows = min(max(_BLOCK_BYTES // len(pattern), 1), len(texts))
     patterns, fixes, plain = (np.tile(row, (rows, 1)) for row in (pattern, fixed, fixed & _MOST_PLAIN))
     for begin in range(0, len(texts), rows):
         part = texts[begin : begin + rows]
         other = part ^ patterns[: len(part)]
         other &= fixes[: len(part)]
+        # Fixed bytes become 0x7F here, so that only those of values are tested.
         values = (part | plain[: len(part)]).view(np.int8)
         if other.max() or values.min() < _LEAST_PLAIN:
             special = (values < _LEAST_PLAIN).any(axis=1)
@@ -174,7 +176,7 @@ def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
 
 
 def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePairs:
-    """Join groups; `numbers` holds the group of each row."""
+    """Join groups; `numbers` has the index of the group for each row."""
     names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
     counts = np.array([len(group.shape.names) for group in groups], dtype=np.int64)
     sizes = np.array([sum(group.shape.widths) for group in groups], dtype=np.int64)
@@ -187,6 +189,7 @@ def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePair
             own = [names.index(name) for name in shape.names]
             for column, row in ((codes, own), (widths, shape.widths)):
                 items = np.array(row, dtype=np.int32)
+                # All items of a text are written at once, as a single wide item.
                 windows(column, items.nbytes, 4)[offsets[chosen]] = items.view(f"V{items.nbytes}")
             windows(data, values.itemsize)[places[chosen]] = values
     return AlikePairs(rows, offsets, names, codes, widths, data, {})
@@ -196,13 +199,13 @@ _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int
 
 
 class PropertyColumns(NamedTuple):
-    """All pairs of all records without overridden ones: `offsets[i]:offsets[i + 1]` are those of record i."""
+    """The pairs of all records, without overridden ones: `offsets[i]:offsets[i + 1]` are those of record i."""
 
     offsets: Array
     names: pa.DictionaryArray
     values: pa.StringArray
     columns: Mapping[str, Array] = {}
-    """Columns whose values have one width in all records, an item for each record."""
+    """Columns whose values have the same width in all records, one item per record."""
 
     def column(self, name: str) -> pa.StringArray:
         """Return the value of one property in each record, null where it is missing."""
@@ -226,7 +229,7 @@ class PropertyColumns(NamedTuple):
 
 
 def split_properties(data: pa.Buffer, starts: Array, ends: Array) -> PropertyColumns:
-    """Split each text data[start:end]; a byte must precede each. Invalid UTF-8 is read as U+FFFD."""
+    """Split each text data[start:end], which a byte must precede. Invalid UTF-8 is read as U+FFFD."""
     alike = split_alike(np.frombuffer(data, dtype=np.uint8), starts, ends)
     if len(alike.rows) == len(starts):
         return _alike_columns(alike)
@@ -249,8 +252,8 @@ def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
 
 
 def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> PropertyColumns:
-    """Merge two groups of records; `order` numbers the records of both, the second after the first, in
-    their final order.
+    """Merge two groups of records. `order` has the indexes of all records in their final order; those of the
+    second group follow those of the first.
     """
     begins = np.concatenate((some.offsets[:-1], others.offsets[:-1] + some.offsets[-1]))[order]
     counts = np.concatenate((np.diff(some.offsets), np.diff(others.offsets)))[order]
@@ -277,7 +280,7 @@ def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
 
 
 def _after_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
-    """Returns all texts with \\x02 as first byte, and where they start."""
+    """Return all texts with \\x02 as their first byte, and where they start."""
     _, ends, buffer = texts.buffers()
     offsets = np.frombuffer(ends, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = np.frombuffer(buffer or b"", dtype=np.uint8)[: offsets[-1]]
@@ -313,7 +316,9 @@ def _split(data: Array, offsets: Array) -> PropertyColumns:
 def _strings(
     data: Array, starts: Array, name_ends: Array, ends: Array
 ) -> tuple[pa.DictionaryArray, pa.StringArray]:
-    """Return names and values: first and third of each pair's pieces (name, separator, value, gap)."""
+    """Return names and values: the first and third of the four pieces of each pair (name, separator, value,
+    gap).
+    """
     cuts = np.empty((len(starts), 4), dtype=np.int32)
     cuts[:, 0] = starts
     cuts[:, 1] = name_ends
@@ -327,18 +332,19 @@ def _strings(
 
 
 def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
-    """Return which pairs to keep when a record repeats a name; None when no record does."""
+    """Return the indexes of the pairs to keep if a record repeats a name; None if no record does."""
     if len(codes) == 0:
         return None
     counts = np.diff(firsts)
     codes = codes.astype(np.int64)
     if names <= _FEW_NAMES:
-        # One bit for each name: the sum of a record's bits equals their union unless a name comes twice.
+        # Each name is one bit: the sum of a record's bits equals their union unless a name is repeated.
         bits = np.left_shift(np.int64(1), codes)
         begins = firsts[:-1][counts > 0]
         if np.array_equal(np.bitwise_or.reduceat(bits, begins), np.add.reduceat(bits, begins)):
             return None
     pairs = np.repeat(np.arange(len(counts)), counts) * np.int64(names) + codes
+    # np.unique returns first occurrences: in reverse order, these are the last ones.
     _, from_behind = np.unique(pairs[::-1], return_index=True)
     return np.sort(len(pairs) - 1 - from_behind)
 
@@ -350,7 +356,9 @@ class Rows(Protocol):
 
 
 class Values(NamedTuple):
-    """The non-empty values of one property in text order: record, first byte, byte after the last."""
+    """The non-empty values of one property in the order of the texts: record, first byte, byte after the
+    last.
+    """
 
     rows: Array
     starts: Array
@@ -358,7 +366,9 @@ class Values(NamedTuple):
 
 
 class JoinedProperties(NamedTuple):
-    r"""Joined texts: `text_ends[i]` is the byte after text i and its \x02; `marks` are separators."""
+    r"""Joined texts: `text_ends[i]` is the byte after text i and its \x02; `marks` are the positions of
+    separators.
+    """
 
     text: bytes
     data: Array
@@ -401,6 +411,6 @@ def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
 
 def cut(data: memoryview, starts: Array, ends: Array) -> Iterator[bytes]:
     """Yield the bytes of ranges of a file."""
-    # Slicing the mapping costs half of slicing a view of it.
+    # Slicing the mapping takes half the time of slicing a view of it.
     source: Any = data.obj if len(data) == len(data.obj) else data  # type: ignore[arg-type]
     return map(source.__getitem__, map(slice, starts.tolist(), ends.tolist()))

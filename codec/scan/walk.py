@@ -1,4 +1,5 @@
-"""A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
+"""A walk over records by their sizes, which takes 0.05 µs per record if there are many, else 0.2 µs. Needs
+NumPy.
 
 Only size and magic are checked; `codec.scan.columns` checks the lengths inside.
 """
@@ -29,7 +30,9 @@ LEAST_ROWS = 8192
 """Fewer records than this are walked one by one."""
 _LANES = 512
 _STRAGGLERS = 16
-"""Lanes left over that are walked one by one: a NumPy step costs the same for one as for a hundred."""
+"""The number of remaining lanes that are walked one by one: a NumPy step costs the same for one as for a
+hundred.
+"""
 _SEARCH_BYTES = 1 << 16
 
 _size_and_magic = HEAD.unpack_from
@@ -40,7 +43,7 @@ _find_magic = re.compile(_MAGIC_PREFIX + b"[" + _MAGIC_ENDS + b"]").search
 
 
 class LaneWalk(NamedTuple):
-    """Positions of records, the byte after them, and True when the walk reached the stretch's end."""
+    """Positions of records, the byte after them, and True if the walk reached the end of its range."""
 
     positions: Array
     end: int
@@ -48,7 +51,9 @@ class LaneWalk(NamedTuple):
 
 
 def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[int], int]:
-    """Walk at most `rows` records that start before `stop` (0.2 µs each); also returns the byte after."""
+    """Walk at most `rows` records that start before `stop` (0.2 µs each); return their positions and the byte
+    after the last.
+    """
     limit = len(buffer)
     stop = min(stop, limit - MIN_RECORD_SIZE + 1)
     positions: list[int] = []
@@ -64,8 +69,8 @@ def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[in
 
 
 def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
-    """Walk over the records that start in start:stop. A record must start at `start`; `stop` must lie
-    MIN_RECORD_SIZE or more before the end.
+    """Walk over the records that start in start:stop, in many lanes at once. A record must start at `start`;
+    `stop` must be at least MIN_RECORD_SIZE before the end of the buffer.
     """
     starts = np.array(_entrances(buffer, start, stop), dtype=np.int64)
     ends = np.append(starts[1:], stop)
@@ -74,6 +79,8 @@ def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
     for lane in np.flatnonzero(places < ends).tolist():
         more, places[lane] = follow(buffer, int(places[lane]), int(ends[lane]), len(buffer))
         tails += more
+    # A lane may have begun in a body that looks like a record. It counts only if the lane before it ends
+    # exactly where it begins, so the positions are those of a walk one by one.
     astray = np.flatnonzero(places[:-1] != starts[1:])
     good = int(astray[0]) + 1 if len(astray) else len(starts)
     end = int(places[good - 1])
@@ -85,7 +92,7 @@ def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
 
 
 def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
-    """Return places where a record may start, one in each lane that has any."""
+    """Return positions where a record may start, one for each lane that has any."""
     found = [start]
     width = (stop - start) // _LANES
     reach = min(width, _SEARCH_BYTES)
@@ -97,13 +104,16 @@ def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
 
 
 def _run(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """Step all lanes; returns a row of positions for each step, the steps of each lane, and its place."""
+    """Advance all lanes together; return a row of positions for each step, the number of steps of each lane,
+    and its final position.
+    """
     limit = len(data)
     heads = windows(data, 8)
     places = starts
     counts = np.zeros(len(starts), dtype=np.int64)
     path: list[Array] = []
     while True:
+        # A lane may have reached the end of the buffer; it no longer moves, but its head is still read.
         head = heads[np.minimum(places, limit - 8)].view(">u4").reshape(-1, 2)
         sizes = head[:, 0].astype(np.int64)
         magics = head[:, 1].astype(np.int64)
@@ -119,14 +129,14 @@ def _run(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
 _NO_LIMIT = 2**63
 _SAMPLE = 64
 _MOST_ROWS = 1 << 16
-"""The most records of one stretch of lanes."""
+"""The maximum number of records that lanes walk at a time."""
 
 
 class StopReason(StrEnum):
     """The reason why a walk stopped."""
 
     END = "end"
-    """The end that was given."""
+    """The given end was reached."""
     FILLER = "filler"
     """A filler record: the rest of the file is unused."""
     ZERO = "zero"
@@ -159,10 +169,10 @@ def scan_positions(
     max_rows: int = _NO_LIMIT,
     max_bytes: int = _NO_LIMIT,
 ) -> Walk:
-    """Walk over the records that start in start:end; the last may extend past `end`, but not past the
+    """Walk over the records that start in start:end; the last one may extend past `end`, but not past the
     buffer.
 
-    Stops after `max_rows` records, or with the one that reaches `max_bytes`.
+    Stops after `max_rows` records, or after the record that reaches `max_bytes`.
     """
     limit = len(buffer)
     stop = limit if end is None else min(end, limit)
@@ -180,11 +190,10 @@ def scan_positions(
 
 
 def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tuple[int, Array]]:
-    """Yield pieces of positions, each with the byte after its last record; the last piece may exceed
-    `rows`.
+    """Yield arrays of positions, each with the byte after its last record; the last array may exceed `rows`.
 
-    A sample of sizes tells how long a stretch to walk. After a stretch whose lanes did not meet, as many
-    bytes are walked one by one, so hostile bytes cost a few times the time and no more.
+    A sample of sizes determines how many bytes are walked in lanes. If lanes did not meet, as many bytes are
+    then walked one by one, so hostile bytes cost only a few times as much time.
     """
     while True:
         few, after = follow(buffer, position, bound, min(rows, _SAMPLE))
@@ -221,11 +230,11 @@ def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
 
 
 BLOCK_RECORDS = 1 << 14
-"""Enough for a walk in lanes."""
+"""The default number of records in a block; it suffices for a walk in lanes."""
 
 
 class RecordBlock(NamedTuple):
-    """Records of a file: `positions` are the bytes where they start, `end` is the byte after the last."""
+    """Records of a file: `positions` are the bytes where they start, `end` is the byte after the last one."""
 
     data: memoryview
     rows: FixedColumns
@@ -240,8 +249,8 @@ def sound_blocks(
     max_rows: int = BLOCK_RECORDS,
     start: int = 0,
 ) -> Iterator[RecordBlock]:
-    """Yield blocks from byte `start` up to commit-log offset `end_offset`, or to the first one for scalar
-    readers.
+    """Yield blocks from byte `start` up to commit-log offset `end_offset`, or up to the first block that
+    needs the scalar readers.
     """
     end = start
     while True:
@@ -258,7 +267,9 @@ def sound_blocks(
 def blocks_backwards(
     data: memoryview, base: int | None, positions: Array, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[RecordBlock]:
-    """Yield blocks of these records, the last first. Raises CorruptionError at an unusual record."""
+    """Yield blocks of the records at these positions, the last block first. Raises CorruptionError at an
+    unusual record.
+    """
     for stop in range(len(positions), 0, -max_rows):
         places = positions[max(stop - max_rows, 0) : stop]
         rows = placed_columns(data, base, places)
@@ -269,7 +280,7 @@ def blocks_backwards(
 
 
 Bounds = tuple[int | None, int | None]
-"""A half-open range; None is open."""
+"""A half-open range; None stands for no bound."""
 
 
 def in_range(rows: FixedColumns, offsets: Bounds, times: Bounds) -> Array:

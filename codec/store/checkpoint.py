@@ -1,7 +1,7 @@
 """The checkpoint file: store times (ms) up to which everything is flushed (Java class `StoreCheckpoint`).
 
-Java uses the first 24 bytes of 4096 (5.x: 40) and leaves the others alone. The last 64 hold a safe point:
-places in the files, which, unlike times, stay right when a clock goes back.
+Java uses the first 24 of its 4096 bytes (5.x: 40) and ignores the others. The last 64 hold a safe point:
+positions in the files, which stay right when a clock is set back, unlike times.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ SAFE_POINT_AT = FILE_SIZE - 64
 SAFE_POINT_MAGIC = b"rmq safe"
 _COVERED = SAFE_POINT.offsets["crc"]
 SAFETY = 3000
-"""Recovery starts this much (ms) before the flushed times."""
+"""Recovery starts this many milliseconds before the flushed times."""
 
 
 class Checkpoint(NamedTuple):
-    """Store times (ms) of the last flushed record and queue entry and of the last full index file; 5.x adds
-    two offsets."""
+    """Store times (ms) of the last flushed record and queue entry, and of the last full index file; 5.x adds
+    two offsets.
+    """
 
     physic_msg_timestamp: int = 0
     logics_msg_timestamp: int = 0
@@ -57,21 +58,22 @@ class Checkpoint(NamedTuple):
 
     @property
     def min_timestamp(self) -> int:
-        """Everything stored before is safe in log and queues."""
+        """Everything stored before this time is safe in log and queues."""
         return max(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - SAFETY, 0)
 
     @property
     def min_timestamp_index(self) -> int:
-        """Everything stored before is safe in log, queues and index."""
+        """Everything stored before this time is safe in log, queues and index."""
         return min(self.min_timestamp, self.index_msg_timestamp)
 
 
 class SafePoint(NamedTuple):
-    """Places up to which a store is on the disk: commit-log offset of records and their queue entries, end
-    offset of full index files.
+    """Positions up to which a store is on the disk: the commit-log offset of records and their queue
+    entries, and the end offset of full index files.
 
-    `queues_crc` covers names and next offsets of the queues at a clean stop; -1 while the store is open.
-    `times` are the first three numbers of the file: with others in the file, Java wrote it since.
+    `queues_crc` covers the names and next offsets of the queues at a clean stop; it is -1 while the store is
+    open. `times` are the first three numbers of the file; if the file now has others, Java wrote it in the
+    meantime.
     """
 
     log_offset: int
@@ -81,7 +83,7 @@ class SafePoint(NamedTuple):
 
 
 def encode_checkpoint(checkpoint: Checkpoint, safe_point: SafePoint | None = None) -> bytes:
-    """Return the whole file. The times of the safe point are those of the checkpoint."""
+    """Return the whole file. The times of the safe point are taken from the checkpoint."""
     content = CHECKPOINT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
     if safe_point is None:
         return content
@@ -91,7 +93,7 @@ def encode_checkpoint(checkpoint: Checkpoint, safe_point: SafePoint | None = Non
 
 
 def decode_checkpoint(data: Buffer) -> Checkpoint:
-    """Read the numbers. Raises CorruptionError when the file is too short for them."""
+    """Read the numbers. Raises CorruptionError if the file is too short for them."""
     try:
         return Checkpoint._make(CHECKPOINT.unpack_from(data, 0))
     except struct.error:
@@ -99,7 +101,7 @@ def decode_checkpoint(data: Buffer) -> Checkpoint:
 
 
 def decode_safe_point(data: bytes) -> SafePoint | None:
-    """Read the safe point; None if there is none. Raises CorruptionError when its CRC is wrong."""
+    """Read the safe point; None if there is none. Raises CorruptionError if its CRC is wrong."""
     packed = data[SAFE_POINT_AT : SAFE_POINT_AT + SAFE_POINT.size]
     if not any(packed):
         return None

@@ -1,8 +1,8 @@
 """Consume-queue files: one entry of 20 bytes for each message of a queue (Java class `ConsumeQueue`).
 
-The queue offset of a message is the byte offset of its entry / 20. The tags code is the hash of the tag,
-in the schedule topic the delivery time (ms); far below any hash it is the address of an extension entry.
-An entry is in use when its offset is ≥ 0 and its size > 0. A queue that does not start at 0 begins with
+The queue offset of a message is the byte offset of its entry / 20. The tags code is the hash of the tag or,
+in the schedule topic, the delivery time (ms); a value far below any hash is the address of an extension
+entry. An entry is in use if its offset is ≥ 0 and its size > 0. A queue that does not start at 0 begins with
 FILLER entries.
 """
 
@@ -20,7 +20,7 @@ from codec.layout import Buffer, fused
 ENTRY = fused(construct.Struct("commit_log_offset" / Int64sb, "size" / Int32sb, "tags_code" / Int64sb))
 ENTRY_SIZE = ENTRY.size
 FILE_ENTRIES = 300_000
-"""Entries of one file by default."""
+"""The default number of entries in a file."""
 FILLER_SIZE = 0x7FFFFFFF
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
@@ -38,10 +38,10 @@ UNIT = fused(
     )
 )
 FILE_UNITS = 300_000
-"""Units of one file by default."""
+"""The default number of units in a file."""
 FOLDER = "batchconsumequeue"
 QUEUE_TYPE, BATCH = "queue.type", "BatchCQ"
-"""The attribute of a topic, and its value, that make its queues batch consume queues."""
+"""The topic attribute, and its value, by which the queues of a topic are batch consume queues."""
 
 
 END_OF_FILE = -1
@@ -61,7 +61,7 @@ EXTENSION_ENTRY = construct.Struct(
 
 
 class ExtensionEntry(NamedTuple):
-    """The data that consumer filters use (Java `CqExtUnit`)."""
+    """The data for consumer filters (Java `CqExtUnit`)."""
 
     tags_code: int
     store_timestamp: int
@@ -73,7 +73,7 @@ class ExtensionEntry(NamedTuple):
 
 
 def encode_extension_entry(entry: ExtensionEntry) -> bytes:
-    """Encode an entry. Raises LocalProtocolError when the bit map or a number is too large."""
+    """Encode an entry. Raises LocalProtocolError if the bit map or a number is too large."""
     try:
         return (
             HEAD.pack(entry.size, entry.tags_code, entry.store_timestamp, len(entry.bit_map)) + entry.bit_map
@@ -83,7 +83,7 @@ def encode_extension_entry(entry: ExtensionEntry) -> bytes:
 
 
 def decode_extension_entry(buffer: Buffer, position: int = 0) -> ExtensionEntry:
-    """Read the entry at a position. Raises CorruptionError when it is cut short or its sizes disagree."""
+    """Read the entry at a position. Raises CorruptionError if it is cut short or its sizes disagree."""
     try:
         size, tags_code, store_timestamp, bit_map_size = HEAD.unpack_from(buffer, position)
     except struct.error:

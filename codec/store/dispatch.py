@@ -1,13 +1,13 @@
 """Queue entries and index items of a record (Java `CommitLog.checkMessageAndReturnSize`,
 `CommitLogDispatcher`).
 
-Prepared and rolled-back records have no queue entry; rolled-back records have no index item. An entry of
-SCHEDULE_TOPIC_XXXX holds the delivery time (ms) in place of a tags code.
+Prepared and rolled-back records have no queue entry; rolled-back records have no index items. An entry of
+SCHEDULE_TOPIC_XXXX has the delivery time (ms) in place of a tags code.
 
-Brokers with enableMultiDispatch store one more entry in each queue that INNER_MULTI_DISPATCH names, at
-the offsets of INNER_MULTI_QUEUE_OFFSET, which only they write (Java `MultiDispatch`,
-`ConsumeQueue.multiDispatchLmqQueue`). The queue id is that of the record; for names with `%LMQ%` it is 0,
-as enableLmq makes it.
+Brokers with enableMultiDispatch store one more entry in each queue that INNER_MULTI_DISPATCH names, at the
+offsets of INNER_MULTI_QUEUE_OFFSET, which only they write (Java `MultiDispatch`,
+`ConsumeQueue.multiDispatchLmqQueue`). The queue id is that of the record, or 0 for names with `%LMQ%`, as
+with enableLmq.
 
 `codec.core.dispatch` applies the same rules to many records at once.
 """
@@ -30,7 +30,7 @@ _KEYS, _UNIQ_KEY = PropertyName.KEYS, PropertyName.UNIQ_KEY
 
 
 class DispatchedEntry(NamedTuple):
-    """One consume queue entry and the queue that it belongs to."""
+    """One consume-queue entry and the queue to which it belongs."""
 
     topic: str
     queue_id: int
@@ -41,25 +41,29 @@ class DispatchedEntry(NamedTuple):
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """Return True for normal and committed messages; rolled-back ones also have the bit of prepared ones.
+    """Return True for normal and committed messages. Rolled-back ones also have the bit of prepared ones.
 
-    For an array of sys flags this and `has_index_items` give a mask.
+    For an array of sys flags, this function and `has_index_items` return a mask.
     """
     return sys_flag & MessageSysFlag.TRANSACTION_PREPARED == 0
 
 
 def has_place(topic: str, queue_id: int, queue_offset: int) -> bool:
-    """Return True if a queue can hold an entry; records of a damaged or hostile log may name any other."""
+    """Return True if a queue can hold an entry; records of a damaged or hostile log may name impossible
+    ones.
+    """
     return 0 <= queue_offset < MAX_OFFSET // ENTRY_SIZE and is_queue_folder(topic, queue_id)
 
 
 def has_index_items(sys_flag: int) -> bool:
-    """Return True for all messages but rolled-back ones."""
+    """Return True for all messages except rolled-back ones."""
     return sys_flag & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
 
 
 def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels) -> int | None:
-    """Return the time (ms) when a message of SCHEDULE_TOPIC_XXXX is due; None without a delay level above 0."""
+    """Return the time (ms) when a message of SCHEDULE_TOPIC_XXXX is due; None if its delay level is not
+    above 0.
+    """
     level = delay_level(properties)
     return store_timestamp + levels.delay_ms(level) if level else None
 
@@ -87,15 +91,17 @@ def queue_entries(
 
 
 def further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """Yield topics and queue offsets of INNER_MULTI_DISPATCH; none when there are more or fewer offsets.
+    """Yield topics and queue offsets of INNER_MULTI_DISPATCH; none if there are more or fewer offsets than
+    topics.
 
-    Queues that no broker can keep are left out: those without a name, with a slash in it (5.x refuses it,
-    too), or with an impossible offset.
+    Queues that no broker can keep are omitted: those without a name, with a slash in it (5.x refuses these
+    as well), or with an impossible offset.
     """
     # Java's split drops empty parts at the end.
     names = properties.get(PropertyName.INNER_MULTI_DISPATCH, "").rstrip(",").split(",")
     offsets = properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET, "").rstrip(",").split(",")
     for name, offset in zip(names, offsets, strict=True) if len(names) == len(offsets) else ():
+        # An int64 has at most 19 digits; `int` raises ValueError for thousands of them.
         is_possible = offset.isdecimal() and len(offset) < 20 and int(offset) <= MAX_OFFSET
         if name.strip() and "/" not in name and is_possible:
             yield name, int(offset)
@@ -107,9 +113,10 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
 
 
 def keys_of(unique: str | None, keys: str | None) -> list[str]:
-    """As `index_keys`, of the values of UNIQ_KEY and KEYS."""
+    """Return the keys in the values of UNIQ_KEY and KEYS, in the order of `index_keys`."""
     found = [unique] if unique else []
     if keys:
+        # Most messages have a single key, which needs no call.
         found += split_keys(keys) if " " in keys else (keys,)
     return found
 

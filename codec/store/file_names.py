@@ -1,7 +1,7 @@
 """Names of store files: the offset of the first byte in 20 digits (Java `UtilAll.offset2FileName`).
 
 Index files are named after the local time of their creation, to the millisecond: `yyyyMMddHHmmssSSS`. The
-folder of a queue has its number as its name, and is in one of its topic.
+folder of a queue is named after its number, and lies in the folder of its topic.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ NAME_LENGTH = 20
 INDEX_NAME_LENGTH = 17
 MAX_OFFSET = 2**63 - 1
 NAME_PATTERN = "[0-9]" * NAME_LENGTH
-"""Glob pattern of commit log and consume queue file names."""
+"""A glob pattern for the names of commit-log and consume-queue files."""
 RECOVERED_FILES = 3
-"""The last files of the log and of each queue, which a start walks entry by entry (Java `CommitLog`,
-`ConsumeQueue.recover`)."""
+"""The number of last files of the log and of each queue that a start walks entry by entry (Java `CommitLog`,
+`ConsumeQueue.recover`).
+"""
 LONGEST_FOLDER = 255
-"""Bytes. Topics that no broker accepts, and remains of damaged ones, may be longer."""
+"""The maximum bytes of a folder's name. Topics that no broker accepts, and remains of damaged ones, may be
+longer.
+"""
 MAX_QUEUE_ID = 2**31 - 1
 
 
 @lru_cache(maxsize=4096)
 def is_queue_folder(topic: str, queue_id: int) -> bool:
-    """Return True if a queue can have a folder, in one of its topic: other names would lead elsewhere."""
+    """Return True if a queue can have a folder inside that of its topic; other names would lead elsewhere."""
     is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
     return is_name and len(topic.encode("utf-8", "replace")) <= LONGEST_FOLDER and queue_id >= 0
 
 
 def is_queue_id(name: str) -> bool:
-    """Return True for the name of a folder of a queue."""
+    """Return True if a name is that of a queue's folder."""
     is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_QUEUE_ID))
     return is_number and name == str(int(name)) and int(name) <= MAX_QUEUE_ID
 
@@ -49,11 +52,13 @@ def is_index_file_name(name: str) -> bool:
 
 
 def index_file_name(created_ms: int, tz: tzinfo | None = None) -> str:
-    """Return the name of an index file created at a moment (ms); `tz` None means the local zone."""
+    """Return the name of an index file created at a time (ms); `tz` None means the local zone."""
     created = datetime.fromtimestamp(created_ms // 1000, tz)
     return f"{created:%Y%m%d%H%M%S}{created_ms % 1000:03d}"
 
 
 def index_file_name_after(last: str, wanted: str) -> str:
-    """`wanted`, or the name after `last`: names ascend even if a clock was set back."""
+    """Return `wanted`, or the name after `last` if that is higher: names ascend even if a clock was set
+    back.
+    """
     return wanted if wanted > last else f"{int(last) + 1:0{INDEX_NAME_LENGTH}d}"

@@ -1,8 +1,8 @@
 """Index files: commit-log offsets by the hashes of message keys (Java classes `IndexFile`, `IndexHeader`).
 
-A file has a header (40 bytes), slots (int32: the number of the newest item of a hash, 0 for none), and
-items (20 bytes each, linked to the next older one of the slot). Items are numbered from 1; item 0 is
-never used, so `index_count` of an empty file is 1 and a file with room for n items holds n - 1.
+A file has a header (40 bytes), slots (int32: the number of the newest item of a hash, 0 for none), and items
+(20 bytes each, linked to the next older item of the same slot). Items are numbered from 1; item 0 is never
+used, so `index_count` of an empty file is 1, and a file with space for n items holds n - 1.
 `codec.core.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots. Times of
 items are whole seconds since `begin_timestamp`.
 """
@@ -38,15 +38,16 @@ ITEM = fused(
     )
 )
 FILE_SLOTS = 5_000_000
-"""Slots of one file by default."""
+"""The default number of slots in a file."""
 FILE_ITEMS = 20_000_000
-"""Items of one file by default."""
+"""The default number of items in a file."""
 MAX_TIME_DIFF = 0x7FFFFFFF
 
 
 class IndexHeader(NamedTuple):
-    """The header. `hash_slot_count` counts the slots in use, `index_count` is the number of the next item;
-    times are ms."""
+    """The header. `hash_slot_count` is the number of slots in use, `index_count` the number of the next
+    item; times are in ms.
+    """
 
     begin_timestamp: int = 0
     end_timestamp: int = 0
@@ -57,8 +58,9 @@ class IndexHeader(NamedTuple):
 
 
 class IndexItem(NamedTuple):
-    """An item. `time_diff` is seconds since the header's begin, `previous` the number of the next older item
-    or 0."""
+    """An item. `time_diff` is in seconds since the header's begin; `previous` is the number of the next
+    older item, or 0.
+    """
 
     key_hash: int
     phy_offset: int
@@ -79,19 +81,19 @@ def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
 
 
 def is_index_file_size(size: int) -> bool:
-    """Return True if there are numbers of slots and items that make this size in bytes."""
+    """Return True if a file with some number of slots and items has this size in bytes."""
     return size >= index_file_size(1, 1) and (size - HEADER.size) % SLOT.size == 0
 
 
 def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
-    """Return the time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
+    """Return the time (s) in an item for a store time (ms); 0 while the file has no begin."""
     if begin_timestamp <= 0:
         return 0
     return min(max((store_timestamp - begin_timestamp) // 1000, 0), MAX_TIME_DIFF)
 
 
 def decode_header(buffer: Buffer) -> IndexHeader:
-    """Read the header. Raises CorruptionError when the file is shorter than 40 bytes."""
+    """Read the header. Raises CorruptionError if the file is shorter than 40 bytes."""
     try:
         return IndexHeader._make(HEADER.unpack_from(buffer, 0))
     except struct.error:
@@ -99,7 +101,7 @@ def decode_header(buffer: Buffer) -> IndexHeader:
 
 
 def decode_item(buffer: Buffer, slots: int, item: int) -> IndexItem:
-    """Read an item by its number. Raises CorruptionError when the file ends before it."""
+    """Read an item by its number. Raises CorruptionError if the file ends before it."""
     position = item_position(slots, item)
     try:
         return IndexItem._make(ITEM.unpack_from(buffer, position))
@@ -132,20 +134,23 @@ _MOST_GUESSES = 1 << 20
 
 
 def slots_of(data: memoryview, size: int, slots: int | None = None) -> int:
-    """Find the number of slots of a file of `size` bytes. CorruptionError if none fits, or `slots` does not."""
+    """Return the number of slots of a file of `size` bytes. Raises CorruptionError if no number fits, or if
+    `slots` does not.
+    """
     header = decode_header(data)
     fitting: Iterator[int] = filter(partial(_fits, data, header), iter((slots,)) if slots else _guesses(size))
     first = next(fitting, None)
     if first is None:
         raise CorruptionError("header, slots and items do not fit each other", 0)
-    # Where most keys are the same, other numbers fit, too; none agrees with a header that is damaged.
+    # If most keys are equal, other numbers fit as well; if the header is damaged, none agrees with it.
     agreeing = (n for n in chain((first,), fitting) if n == FILE_SLOTS or _agrees(data, header, n))
     return next(agreeing, first)
 
 
 def _guesses(size: int) -> Iterator[int]:
-    """Yield numbers of slots to try: by the ratio of Java's defaults, the default, then every other."""
+    """Yield numbers of slots to try: the one by the ratio of Java's defaults, the default, then every other."""
     usual = (size - HEADER.size) // (SLOT.size + ITEM.size * _ITEMS_A_SLOT)
+    # Items are five times as long as slots, so only every fifth number leaves whole items.
     every = range(
         (size - HEADER.size) // SLOT.size % (ITEM.size // SLOT.size),
         size // SLOT.size,
@@ -155,7 +160,7 @@ def _guesses(size: int) -> Iterator[int]:
 
 
 def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Return True if whole items follow the slots, and the slots of the newest items lead to these items."""
+    """Return True if whole items follow the slots, and the slots of the newest items point to these items."""
     room = len(data) - item_position(slots, 0)
     if slots <= 0 or room < ITEM.size or room % ITEM.size:
         return False
@@ -174,7 +179,7 @@ def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
 
 
 def _agrees(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Return True if the first item is where the header begins, and the newest where it ends."""
+    """Return True if the header begins at the offset of the first item and ends at that of the newest."""
     if header.index_count <= 1:
         return True
     first, newest = (decode_item(data, slots, number) for number in (1, header.index_count - 1))

@@ -38,7 +38,7 @@ class RecordHead(NamedTuple):
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
-    """Return the total size and magic, unchecked. Raises CorruptionError when fewer than 8 bytes are left."""
+    """Return the total size and magic, unchecked. Raises CorruptionError if fewer than 8 bytes are left."""
     try:
         return RecordHead._make(_unpack_head(buffer, position))
     except struct.error:
@@ -46,7 +46,7 @@ def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
 
 
 def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
-    """Return a record's store timestamp (ms), unchecked. Raises CorruptionError when it is cut short."""
+    """Return a record's store timestamp (ms), unchecked. Raises CorruptionError if it is cut short."""
     try:
         fields = _unpack_v4(buffer, position)
         offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
@@ -62,12 +62,13 @@ def decode_record(
     check_crc: bool = False,
     decompress: bool = False,
 ) -> MessageExt:
-    """Decode the message at a position. With `decompress` the body is plain; the sys flag stays as stored.
+    """Decode the message at a position. With `decompress`, its body is decompressed; the sys flag stays as
+    stored.
 
-    Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
+    Raises CorruptionError for anything but a whole V1 or V2 record; with `check_crc`, also for a wrong CRC.
     """
     data, at, reader = buffer, position, RecordReader()
-    if not isinstance(data, bytes):  # its lengths are checked before it is copied
+    if not isinstance(data, bytes):  # check the lengths before copying the record
         reader.find(buffer, position, len(buffer), False)
         data, at = bytes(buffer[position : position + peek_record(buffer, position).total_size]), 0
     reader.read(data, at, len(data))
@@ -82,7 +83,7 @@ def decode_record(
 def decode_records(buffer: Buffer, broker_name: str = "", *, check_crc: bool = False) -> list[MessageExt]:
     """Return the messages in the body of a pull, query or view reply; their bodies are as stored.
 
-    Raises what `decode_record` raises.
+    Raises the errors of `decode_record`.
     """
     return read_messages(bytes(buffer), broker_name, check_crc)
 
@@ -92,9 +93,9 @@ def scan_record(
 ) -> RecordScan:
     """Check the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
-    A filler is no more than its size and magic: nobody reads what follows, up to the end of the file.
-    Raises CorruptionError for zeros, an unknown magic, lengths that do not add up, a record that extends
-    past `end` (default: the end of the buffer), and with `check_crc` for a wrong CRC.
+    Only the size and magic of a filler count; the bytes after them, up to the end of the file, are never
+    read. Raises CorruptionError for zeros, an unknown magic, lengths that do not add up, or a record that
+    extends past `end` (default: the end of the buffer); with `check_crc`, also for a wrong CRC.
     """
     limit = len(buffer) if end is None else end
     size, magic = peek_record(buffer, position)
@@ -110,8 +111,9 @@ LONGEST_FIELD = 64 * 1024 * 1024
 
 
 class ExplainedField(NamedTuple):
-    """A field; `offset` counts from the start of the record, `value` is a number, or bytes for hosts and
-    texts."""
+    """A field of a record. `offset` counts from the start of the record; `value` is a number, or bytes for
+    hosts and texts.
+    """
 
     name: str
     offset: int
@@ -120,14 +122,16 @@ class ExplainedField(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Fields of a record; `problem` is the reason why they end early, None for a whole record."""
+    """The fields of a record. `problem` is the reason why they end early, or None for a whole record."""
 
     fields: list[ExplainedField]
     problem: str | None
 
 
 def explain_record(buffer: Buffer, position: int = 0) -> Explanation:
-    """Explain a record up to the first impossible field. Raises CorruptionError for fewer than 8 bytes."""
+    """Explain a record up to the first impossible field. Raises CorruptionError if there are fewer than 8
+    bytes.
+    """
     declaration = HEAD.declaration if peek_record(buffer, position).magic == MAGIC_FILLER else RECORD
     fields: list[ExplainedField] = []
     known: dict[str, Any] = {}
@@ -150,7 +154,7 @@ def explain_record(buffer: Buffer, position: int = 0) -> Explanation:
 
 
 def explain_fixed(layout: FixedLayout, buffer: Buffer, position: int = 0) -> list[ExplainedField]:
-    """Explain a layout of fixed size. Raises CorruptionError when the buffer is too short."""
+    """Explain a layout of fixed size. Raises CorruptionError if the buffer is too short."""
     data = bytes(buffer[position : position + layout.size])
     if len(data) < layout.size:
         raise CorruptionError(f"{len(data)} bytes where {layout.size} are needed", position)

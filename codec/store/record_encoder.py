@@ -1,5 +1,5 @@
-"""The encoding of single records, and of the filler at the end of a commit-log file. `codec.core.run`
-writes both.
+"""The encoding of single records, which `codec.core.run` writes, and of the filler at the end of a
+commit-log file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from codec.store.record_layout import (
 )
 
 _VERSIONS = {1: (RECORD_V1, 1, LONGEST_TOPIC_V1), 2: (RECORD_V2, 2, LONGEST_TOPIC_V2)}
-"""Record version → its magic, bytes of the topic's length, longest topic."""
+"""Magic, width of the topic's length and longest topic, by record version."""
 
 
 def sized_topic(topic: bytes, version: int = 1) -> bytes:
-    """Return a topic after its length. Raises LocalProtocolError over 127 bytes (version 2: 32,767)."""
+    """Return a topic preceded by its length. Raises LocalProtocolError over 127 bytes (version 2: 32,767)."""
     _, width, longest = _VERSIONS[version]
     if len(topic) > longest:
         raise LocalProtocolError(f"a topic of {len(topic)} bytes, a record holds {longest}")
@@ -47,8 +47,8 @@ def encode_record(
 ) -> bytes:
     """Return the bytes of a record.
 
-    Hosts are packed and decide the address bits of the sys flag. Raises LocalProtocolError for a topic or
-    properties that are too long, a host that is not 8 or 20 bytes, or a number out of range.
+    Hosts are packed, and determine the host bits of the sys flag. Raises LocalProtocolError for a topic or
+    properties that are too long, a host without 8 or 20 bytes, or a number out of range.
     """
     try:
         run = Run(store_host, physical_offset, store_timestamp, magic=_VERSIONS[version][0])
@@ -70,7 +70,7 @@ def encode_record(
         OverflowError,
         TypeError,
         ValueError,
-    ) as error:  # what a number raises that is too wide, compiled or not
+    ) as error:  # raised for a number that is too wide, by the compiled and by the interpreted core
         raise LocalProtocolError(f"a number does not fit the record: {error}") from None
     return run.records()
 
@@ -78,7 +78,7 @@ def encode_record(
 def record_size(
     body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, version: int = 1
 ) -> int:
-    """Return the bytes of a record whose parts have these lengths; the address bits of `sys_flag` count."""
+    """Return the size in bytes of a record with parts of these lengths; the host bits of `sys_flag` count."""
     prefix = PREFIXES[sys_flag & HOST_BITS].size
     return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
 

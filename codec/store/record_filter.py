@@ -1,8 +1,8 @@
 """A filter of stored messages by topic, key, tag, queue, and an SQL92 condition over columns and properties.
 
-A name in a condition is one of COLUMNS, named as in an export, or else a property. Values are texts, and
-become numbers when compared with one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`.
-Times are ms.
+A name in a condition is one of COLUMNS, named as in an export, or else a property. Values are texts, which
+become numbers when compared with a number: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`.
+Times are in ms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codec.properties import PropertyName
 from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
 
 QUOTED = 120
-"""Characters of a wrong condition that its error quotes."""
+"""The number of characters of an invalid condition that its error quotes."""
 
 
 def _plain_size(message: MessageExt) -> int:
@@ -40,8 +40,8 @@ COLUMNS: Mapping[str, Callable[[MessageExt], Any]] = {
     "keys": lambda message: " ".join(message.keys) or None,
     "body_size": _plain_size,
 }
-"""Columns of a message. `body_size` is the size of the plain body, or as stored when that cannot be
-decompressed; the others are columns of an export.
+"""Columns of a message. `body_size` is the size of the decompressed body, or of the stored one if it cannot
+be decompressed; the others are columns of an export.
 """
 
 
@@ -70,8 +70,9 @@ class Columns(Mapping[str, str]):
 
 
 class RecordFilter(NamedTuple):
-    """A filter; a field that is left out accepts everything. `key` is one of KEYS, or the UNIQ_KEY. Bodies
-    of messages are as stored."""
+    """A filter; a field that is not set accepts everything. `key` is one of KEYS, or the UNIQ_KEY. Messages
+    to be tested have their bodies as stored.
+    """
 
     key: str | None = None
     tags: frozenset[str] = frozenset()
@@ -84,7 +85,7 @@ class RecordFilter(NamedTuple):
         return self.asks_only()
 
     def asks_only(self, *names: str) -> bool:
-        """Return True if no field but these is set."""
+        """Return True if no field other than these is set."""
         given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}
         return given.issubset(names)
 
@@ -103,7 +104,9 @@ class RecordFilter(NamedTuple):
 
 
 def condition(text: str) -> Predicate:
-    """Parse an SQL92 condition. Raises SelectorError, which quotes a short condition, for any other text."""
+    """Parse an SQL92 condition. Raises SelectorError, with the beginning of the condition, if it does not
+    parse.
+    """
     try:
         return parse_sql92(text, Dialect.V5, whole=True)
     except SelectorError as error:
@@ -118,6 +121,6 @@ def record_filter(
     where: str | None = None,
     topics: Iterable[str] | None = None,
 ) -> RecordFilter:
-    """Build a filter. Raises SelectorError for a tag expression or condition that does not parse."""
+    """Build a filter. Raises SelectorError if a tag expression or condition does not parse."""
     meets = None if where is None else condition(where)
     return RecordFilter(key, parse_tags(tag), queue_id, meets, frozenset(topics or ()))

@@ -1,12 +1,12 @@
 """The stored record, declared once (Java class `CommitLog.MessageExtEncoder`; 5.x `MessageVersion`).
 Big-endian.
 
-A record is a prefix of 88 bytes (12 more for each IPv6 host), then body, topic and properties. The sys
-flag decides the width of the hosts, the magic that of the topic's length. A filler record ends a
-commit-log file: only its first 8 bytes mean anything.
+A record is a prefix of 88 bytes (12 more for each IPv6 host), then body, topic and properties. The sys flag
+determines the width of the hosts, the magic that of the topic's length. A filler record ends a commit-log
+file; only its first 8 bytes have a meaning.
 
-`RECORD` reads and builds everything and is the specification. The fused readers are `HEAD` of what
-records and fillers begin with, and `PREFIXES` of the part before the body, for each combination of hosts.
+`RECORD` reads and builds everything and is the specification. The fused readers are `HEAD`, with which
+records and fillers begin, and `PREFIXES`, the part before the body, for each combination of hosts.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ RECORD = construct.Struct(
 )
 
 FILLER_HEAD_SIZE = HEAD.size
-"""Bytes that a filler record writes at the end of a file (Java `END_FILE_MIN_BLANK_LENGTH`)."""
+"""Bytes of a filler record that are written at the end of a file (Java `END_FILE_MIN_BLANK_LENGTH`)."""
 MIN_RECORD_SIZE = PREFIXES[0].size + 3
 """Empty body, topic and properties, IPv4 hosts: 91 bytes."""
