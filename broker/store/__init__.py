@@ -1,4 +1,4 @@
-"""The message store: files that Java's broker and this one can take over from each other."""
+"""The message store. Java's broker and this one can open each other's files."""
 
 from __future__ import annotations
 

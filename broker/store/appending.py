@@ -1,8 +1,8 @@
 """The write path: a message becomes a record and a queue entry before `append` returns. Index items are added
-and listeners called then too or, for a batch of requests, once the batch has its replies.
+and listeners called before that as well or, for a batch of requests, once the batch has its replies.
 
 Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body
-`maxMessageSize`, record that plus 64 KiB. The store timestamp is read when the record's place is known.
+`maxMessageSize`, record that plus 64 KiB. The store timestamp is read once the offset of the record is known.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _log = logging.getLogger(__name__)
 
 
 class _Topic(NamedTuple):
-    """A topic, as records have it after its length, and the hash with which those of its keys begin."""
+    """A topic: its name, its encoding after its length as in records, and the seed for hashes of its keys."""
 
     name: str
     sized: bytes
     seed: int
 
     def run_of(self, queue_id: int, queue_offset: int, limit: int = NO_LIMIT) -> QueueRun:
-        """Return no messages yet of a queue, from an offset on."""
+        """Return an empty run of a queue that begins at an offset."""
         return QueueRun(self.name, self.sized, self.seed, queue_id, queue_offset, limit)
 
 
 class Appender:
-    """Appends messages. NotReady when `readiness` is strict and the disk has to do something first."""
+    """Appends messages. Raises NotReady if `readiness` is strict and the disk has to do something first."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Appender:
         self.late = self.news.late
         self.bit_map: BitMapOf | None = None
         self.unserved: frozenset[str] = frozenset()
-        """Topics that take no messages, as their queues are of a kind that this broker does not write."""
+        """Topics that accept no messages, because this broker does not write their kind of queue."""
         self.delay_levels = DelayLevels(config.message_delay_level)
 
     def configure(self, config: StoreConfig) -> None:
@@ -98,7 +98,7 @@ class Appender:
         self.max_body = config.max_message_size
 
     def append(self, message: StoreMessage) -> AppendResult:
-        """Store one message. Raises LocalProtocolError for properties that are too long with those of others."""
+        """Store one message. Raises LocalProtocolError if the born host has neither 8 nor 20 bytes."""
         topic = self._topic(message.topic)
         refusal = self._refusal(topic, message)
         if refusal is not None or topic is None:
@@ -128,8 +128,8 @@ class Appender:
         )
 
     def run_of(self, topic: str, queue_id: int) -> QueueRun | None:
-        """Return no messages yet of a queue, for `append_run`; None if one needs more than a record and an
-        entry (an extension, a delay, a new queue): `append` is for that one.
+        """Return an empty run of a queue for `append_run`; None if its messages need more than a record and
+        an entry (an extension, a delay, a new queue) and so have to use `append`.
         """
         known = self._topics.get(topic)
         queue = self._by_topic.get(topic, _NO_QUEUES).get(queue_id)
@@ -138,11 +138,12 @@ class Appender:
         return known.run_of(queue_id, queue.next_offset, queue.ready_until)
 
     def begin_run(self) -> Run:
-        """Return a run that ends where the log needs another file or the disk."""
+        """Return a run that ends where the log needs another file or more blocks from the disk."""
         return self._begin(self._log.end + (self._log.room if self._statistics.writable else 0))
 
     def append_run(self, run: Run, queues: Sequence[QueueRun]) -> None:
-        """Store the messages of several queues with one write: a `begin_run` with those of `run_of`."""
+        """Store the messages of several queues with one write: `run` is from `begin_run`, `queues` from
+        `run_of`."""
         self._log.write(run.records())
         self._statistics.last_store_timestamp = run.timestamp
         for stored in queues:
@@ -152,11 +153,11 @@ class Appender:
         self._announce()
 
     def prepare_batch(self, message: StoreMessage) -> Generator[None, None, list[Batch]]:
-        """Check a batch in steps; return its parts for `append_batch`. Raises CodecError, IllegalBatch."""
+        """Check a batch in steps; return its parts for `append_batch`. Raises CodecError or IllegalBatch."""
         return prepare_batch(message, self.max_body, index_seed(message.topic))
 
     def append_batch(self, batch: Batch) -> AppendResult:
-        """Store a batch, or a part of one, in one file, with consecutive offsets."""
+        """Store a batch, or a part of one, within one file and with consecutive offsets."""
         if not self._statistics.writable:
             return _NOT_AVAILABLE
         topic = self._topic(batch.topic)
@@ -176,9 +177,9 @@ class Appender:
         late_weight: int,
         hold: Hold | None = None,
     ) -> AppendResult:
-        """Store what `add` adds to a run, for one queue that gets so many entries.
+        """Store the messages that `add` adds to a run, for one queue that gets `entries` entries.
 
-        A `late_weight` is that of properties whose index items take long.
+        `late_weight` is the size of properties whose index items take long to compute; 0 if there are none.
         """
         queue = self._queue(topic.name, queue_id) if entries else None
         if (
@@ -188,6 +189,7 @@ class Appender:
         ):
             return NO_FILE
         while True:
+            # Built again for each attempt: `Room.make` may begin another file, which changes the offsets.
             stored = topic.run_of(queue_id, 0 if queue is None else queue.next_offset)
             run = self._begin()
             add(run, stored)
@@ -212,17 +214,17 @@ class Appender:
         return AppendResult(_PUT_OK, run.begin, size, stored.queue_offset, run.timestamp, offsets)
 
     def _begin(self, limit: int = NO_LIMIT) -> Run:
-        """Return a run of the next records."""
+        """Return an empty run that begins at the end of the log."""
         return Run(self._store_host, self._log.end, self._now_ms(), limit)
 
     def _facts(self, text: bytes, topic: _Topic, *, has_items: bool) -> tuple[int, list[int]]:
-        """Return the tags code of a text, and the hashes of its keys if they are wanted."""
+        """Return the tags code of a properties text, and the hashes of its keys if `has_items`."""
         self._reader.read(text, 0, len(text))
         return self._reader.code(text), self._reader.hashes(text, topic.seed) if has_items else []
 
     def follow(self, records: Iterable[tuple[int, RecordScan, str, ConsumeQueue | None]]) -> None:
-        """Add entries and index items of records that the log has: offset, facts, topic, and the queue that gets
-        an entry. Raises OSError.
+        """Add entries and index items of records that are in the log already: offset, fields, topic, and the
+        queue that gets an entry, if any. Raises OSError.
         """
         run, told = self._begin(), list[QueueRun]()
         for offset, scan, name, queue in records:
@@ -239,7 +241,7 @@ class Appender:
         self._announce()
 
     def begin_batch(self) -> None:
-        """Index and listeners wait until `end_batch`."""
+        """Defer index items and listeners until `end_batch`."""
         self._in_batch = True
 
     def end_batch(self) -> None:
@@ -247,7 +249,7 @@ class Appender:
         self.news.announce()
 
     def _topic(self, topic: str) -> _Topic | None:
-        """Return a topic as records have it; None for one that is too long, or that is not served."""
+        """Return a topic with its encoding; None if it is empty, too long, or not served."""
         known = self._topics.get(topic)
         if known is not None:
             return known
@@ -273,7 +275,8 @@ class Appender:
         return _TOO_MANY_PROPERTIES if size > MAX_PROPERTIES_LENGTH else None
 
     def half_stored(self, error: OSError) -> AppendResult:
-        """Refuse further messages: a record has no entry or index item until the store is opened again."""
+        """Refuse further messages, because a record has no entry or index item until the store is opened
+        again."""
         _log.error("the store takes no more messages until it is opened again: %s", error)
         self._statistics.set_damaged()
         return NO_FILE

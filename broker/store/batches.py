@@ -1,7 +1,7 @@
 """Batches: many messages that are stored together, with consecutive queue offsets.
 
-To check the items of a batch takes steps. A long batch is stored in parts, a part being stored at once; other
-messages of its queue wait until the whole batch is stored (`ConsumeQueues.holding`).
+The items of a batch are checked in steps. A long batch is stored in parts, so that other clients are served
+in between; other messages of its queue wait until the whole batch is stored (`ConsumeQueues.holding`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codec.properties import MAX_PROPERTIES_LENGTH, TIMERS, decode_properties, s
 
 
 class Hold:
-    """Lasts until `end`. Others that add messages to the queue wait for that."""
+    """The reservation of a queue by a long batch, until `end`. Other messages of the queue wait for that."""
 
     __slots__ = ("_ended",)
 
@@ -31,7 +31,7 @@ class Hold:
         self._ended.set()
 
     def require_end(self) -> None:
-        """Raise NotReady, for a message that others have to be stored before."""
+        """Raise NotReady for a message that has to be stored after those of the batch."""
         raise NotReady(self.ended, in_order=True)
 
     async def ended(self) -> None:
@@ -40,23 +40,23 @@ class Hold:
 
 
 MOST_MESSAGES = 32768
-"""More than fit in 4 MiB of records as Java's clients send them."""
+"""Most messages of a batch: more than fit into 4 MiB as Java's clients encode them."""
 STEP_BYTES = 4096
-"""Bytes of a batch that are read in a step."""
+"""Bytes of a batch that are read in one step."""
 COUNTED_PER_STEP = 512
 LONG_PROPERTIES = 2048
-"""Bytes of properties of a message; the index items of longer ones are added later, in steps."""
+"""Bytes of properties of a message beyond which its index items are added later, in steps."""
 PART_PROPERTIES = 4 * LONG_PROPERTIES
-"""The same for all messages of a part."""
+"""The same limit for all messages of a part together."""
 PART_MESSAGES = 64
 PART_BYTES = 128 * 1024
-"""A part of a batch ends with the message that reaches one of these."""
+"""A part of a batch ends with the message that reaches one of these limits."""
 
 
 class Batch(msgspec.Struct):
-    """A batch, or a part of a long one, ready to be stored: what its messages have in common, and its items.
+    """A batch, or a part of a long one, ready to be stored: the fields its messages share, and its items.
 
-    `refusal` says why it cannot be stored; `hold` is that of the batch on its queue.
+    `refusal` is the result if it cannot be stored; `hold` is the batch's reservation of its queue.
     """
 
     message: StoreMessage
@@ -78,11 +78,11 @@ class Batch(msgspec.Struct):
 
     @property
     def is_long(self) -> bool:
-        """True when its index items are added later."""
+        """True if its index items are added later."""
         return self.part.weight > PART_PROPERTIES
 
     def store(self, run: Run, queue: QueueRun) -> None:
-        """Add the messages to a run, and to those of their queue. Raises LocalProtocolError."""
+        """Add the messages to a run and to the run of their queue. Raises LocalProtocolError."""
         common = self.message
         self.part.store(
             run,
@@ -96,11 +96,11 @@ class Batch(msgspec.Struct):
 
 
 def prepare_batch(message: StoreMessage, max_body: int, seed: int) -> Generator[None, None, list[Batch]]:
-    """Return the parts of a batch, in order, its items checked. A batch that is refused has one part.
+    """Return the parts of a batch in order, with their items checked. A refused batch has one part.
 
-    Each message has its own properties and then those of the whole batch. Of properties that do not
-    parse, the pairs that Java reads are stored. It yields after every step. Raises IllegalBatch,
-    CodecError. `seed` is the `index_seed` of the topic.
+    Each message has its own properties, followed by those of the whole batch. Of properties that do not
+    parse, the pairs that Java reads are stored. Yields after every step. Raises IllegalBatch or CodecError.
+    `seed` is the `index_seed` of the topic.
     """
     data, common = bytes(message.body), message.properties_text
     if not data or len(data) > max_body:
@@ -124,7 +124,7 @@ def prepare_batch(message: StoreMessage, max_body: int, seed: int) -> Generator[
 
 
 def _mended(text: bytes) -> bytes:
-    """Return what is stored of properties that do not parse. Raises IllegalBatch if they have a timer."""
+    """Return the part of malformed properties that is stored. Raises IllegalBatch if they have a timer."""
     properties = decode_properties(text)
     if not TIMERS.isdisjoint(properties):
         name = min(TIMERS & properties.keys())
@@ -137,7 +137,8 @@ def _refused(message: StoreMessage, status: PutStatus) -> Batch:
 
 
 def _check_count(data: bytes) -> Generator[None, None, None]:
-    """Raise IllegalBatch for too many items, before memory is spent on any, and BodyError for a wrong one."""
+    """Raise IllegalBatch for too many items, before any memory is spent on them, and BodyError for a
+    malformed item."""
     if len(data) <= MOST_MESSAGES * SMALLEST_ITEM:
         return
     number = end = 0

@@ -1,8 +1,8 @@
 """The `checkpoint` file: how far log, queues and index were flushed (Java `StoreCheckpoint`).
 
-Java keeps store times, from which recovery after a power cut starts 3 s before the smaller of the first two.
-Times say nothing once a clock was set back, so offsets stand beside them (codec/store/checkpoint.py). A file
-that is missing, short, or holds impossible times (negative, or more than a day ahead) says nothing.
+Java keeps store times; its recovery after a power cut starts 3 s before the smaller of the first two. Times
+are meaningless once a clock was set back, so the file also has offsets (codec/store/checkpoint.py). Nothing
+is known if the file is missing or short; impossible times (negative, or more than a day ahead) are ignored.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from codec.store import checkpoint as layout
 
 DAY_MS: Final = 86_400_000
 OPEN: Final = -1
-"""The queues change."""
+"""The queues are in use and change."""
 REBUILDING: Final = -2
 """Queues were being rebuilt: any entry of them may be missing."""
 _log = logging.getLogger(__name__)
 
 
 class Checkpoint:
-    """Three store timestamps in ms, 0 means nothing is known; two offsets in the commit log, -1 unknown.
+    """Three store timestamps in ms, 0 if unknown, and two commit-log offsets, -1 if unknown.
 
-    `log_offset`: records before it, with their queue entries, are on the disk; `index_offset`: full index
-    files that end at or before it are. `queues_crc` is `ConsumeQueues.crc` at a clean stop, else OPEN or
-    REBUILDING. `master_flushed` is told to slaves of 5.x, 0 if it was not. `is_current` is False if the times
-    are not those that were saved with the offsets, `is_damaged` True if the file, or what we add to it, could
-    not be read.
+    Records before `log_offset` and their queue entries are on the disk, as are full index files that end at
+    or before `index_offset`. `queues_crc` is `ConsumeQueues.crc` at a clean stop, otherwise OPEN or
+    REBUILDING. `master_flushed` is the flushed offset that a master of 5.x reported to this slave, 0 if none.
+    `is_current` is False if the times are not those that were saved with the offsets; `is_damaged` is True if
+    the file, or our addition to it, could not be read.
     """
 
     __slots__ = (
@@ -90,25 +90,26 @@ class Checkpoint:
         return layout.Checkpoint(self.physic, self.logics, self.index, self.master_flushed)
 
     def content(self) -> bytes:
-        """Return the content of the file as of now."""
+        """Return the current content of the file."""
         safe_point = layout.SafePoint(self.log_offset, self.index_offset, self.queues_crc)
         return layout.encode_checkpoint(self.numbers, safe_point)
 
     def cut(self, end: int) -> None:
-        """Move offsets behind `end`, where the log ends from now on, durably. Blocks."""
+        """Move offsets after `end`, where the log now ends, to `end`, durably. Blocks."""
         if max(self.log_offset, self.index_offset) > end:
             self.log_offset = min(self.log_offset, end)
             self.index_offset = min(self.index_offset, end)
             self.save(self.content())
 
     def save(self, content: bytes) -> None:
-        """Write what `content` returned, and syncs. Blocks."""
+        """Write the result of `content`, and sync the file. Blocks."""
         self._disk.write(self._path, content)
         self._disk.sync_file(self._path)
 
 
 class DeletedTopics:
-    """`ends`: for each topic the offset of the commit log before which no record belongs to it."""
+    """The table of deleted topics. `ends` has, for each topic, the commit-log offset before which no record
+    belongs to it."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
@@ -116,18 +117,19 @@ class DeletedTopics:
         self.ends: dict[str, int] = {}
 
     def load(self) -> None:
-        """Read the file if there is one. Blocks. StoreDamaged."""
+        """Read the file if there is one. Blocks. Raises StoreDamaged."""
         content = load_table(self._disk, self._path, lambda data: decode_table(Content, data))
         self.ends = dict(content.deleted_topics) if content is not None else {}
 
     def add(self, topics: Iterable[str], end: int, log_start: int) -> bytes:
-        """Note that topics end at `end`, and forgets what the log no longer has; returns the new content."""
+        """Note that topics were deleted at offset `end`, and drop marks before the start of the log. Return
+        the new content."""
         kept = {topic: known for topic, known in self.ends.items() if known > log_start}
         self.ends = kept | dict.fromkeys(topics, end)
         return self._content()
 
     def cut(self, end: int) -> None:
-        """Move ends behind the log to its end, durably: what is stored there next is new. Blocks."""
+        """Move marks after the end of the log to its end, durably: later records there are new. Blocks."""
         if any(known > end for known in self.ends.values()):
             self.ends = {topic: min(known, end) for topic, known in self.ends.items()}
             self.save(self._content())
@@ -136,9 +138,9 @@ class DeletedTopics:
         return encode_body(Content(deleted_topics=self.ends))
 
     def save(self, content: bytes) -> None:
-        """Replace the file by what `add` returned. Blocks."""
+        """Replace the file with the result of `add`. Blocks."""
         save_table(self._disk, self._path, content)
 
     def has(self, topic: str, offset: int) -> bool:
-        """Return True if the record at `offset` went with its topic."""
+        """Return True if the record at `offset` was deleted with its topic."""
         return bool(self.ends) and offset < self.ends.get(topic, 0)

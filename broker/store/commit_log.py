@@ -1,13 +1,13 @@
 """The commit log: records of all topics one after the other (Java `CommitLog`).
 
-* A run of bytes never crosses a file: where it and the 8 bytes of a filler record do not fit, a filler ends
-  the file.
-* A run is written behind its first four bytes, the total size, which come last: a process killed in between
-  leaves no record.
+* A run never crosses a file boundary: if it and the 8 bytes of a filler record do not fit, a filler ends the
+  file.
+* The first four bytes of a run, the total size, are written last: a process killed in between leaves no
+  record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
-* A busy writer (`AHEAD_AFTER` bytes into one file) asks for the pages that come next, to be allocated before.
-* A mapped page that the disk has no room for would end the process: records go where blocks are reserved. The
-  free space is checked every `SPACE_STEP`.
+* After `AHEAD_AFTER` bytes in one file, the writer requests that the next pages be allocated in advance.
+* Touching a mapped page that the disk has no room for would kill the process, so records are only written
+  where blocks are reserved. The free space is checked every `SPACE_STEP` bytes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD
 TRIM_BYTES = 8 * 1024 * 1024
 AHEAD_AFTER = 1024 * 1024
 AHEAD_BYTES = 4 * 1024 * 1024
-"""More would not help a slow writer: the next flush takes back the pages that it has not reached."""
+"""More would not help a slow writer: the next flush releases the pages that it has not reached."""
 SPACE_STEP = 1024 * 1024
 LOG_STEP = 1024 * 1024
-"""Bytes for which blocks are reserved at once, at least; more are asked for when half of them are left."""
+"""Least bytes for which blocks are reserved at once; more are requested when half of them are left."""
 
 
 def _nothing() -> None:
-    """Stands for a listener."""
+    """Do nothing, in place of a listener."""
 
 
 class CommitLog:
-    """`end` is the offset of the next record, `flushed` the end of what is known to be on the disk.
+    """The commit log. `end` is the offset of the next record; everything before `flushed` is on the disk.
 
-    `pages_wanted` is called when `pages_ahead` has an answer, `space_wanted` when the free space should be
-    checked, `rolled` after a new file was begun, `blocks_wanted` when `grow` should be.
+    `pages_wanted` is called when the pages of `pages_ahead` should be allocated, `space_wanted` when the free
+    space should be checked, `rolled` after a new file was begun, `blocks_wanted` when `grows` should be
+    reserved.
     """
 
     def __init__(self, segments: SegmentList) -> None:
@@ -66,13 +67,13 @@ class CommitLog:
 
     @property
     def bounds(self) -> tuple[int, int, int]:
-        """The offsets where the log begins and ends, as far as it has files, and the size of a file."""
+        """Start and end of the log (equal if it has no files), and the size of a file."""
         segments = self.segments
         return segments.start, self.end if segments.segments else segments.start, segments.size
 
     @property
     def room(self) -> int:
-        """Bytes of the longest run that goes into the current file."""
+        """Size of the longest run that can go into the current file, in bytes."""
         return self._last_end - self._position
 
     def end_at(self, end: int) -> None:
@@ -87,7 +88,7 @@ class CommitLog:
             self.doubt()
 
     def begin_at(self, start: int) -> None:
-        """Have an empty log begin at `start`, where a file has to begin."""
+        """Make an empty log begin at `start`, which has to be the start of a file."""
         self.end = self.flushed = start
 
     @property
@@ -96,12 +97,12 @@ class CommitLog:
         return not self._in_doubt
 
     def doubt(self) -> None:
-        """Note that the page that the next record goes on may have left the memory."""
+        """Note that the page of the next record may have been evicted from memory."""
         self._last_end = 0
         self._in_doubt = True
 
     def set_ready(self) -> None:
-        """Note that it is there."""
+        """Note that the page of the next record is in memory."""
         self._in_doubt = False
         self._last_end = (0 if self._segment is None else self._segment.reserved) - FILLER_HEAD_SIZE
 
@@ -113,7 +114,8 @@ class CommitLog:
         if segment is not None:
             grow_at = segment.reserved - LOG_STEP // 2
             is_later = self._position < grow_at and segment.reserved < segment.size
-            self._grow_at = grow_at if is_later else segment.size  # the writer asks for what was refused
+            # If the disk refused to reserve more, the writer asks for it when it gets there.
+            self._grow_at = grow_at if is_later else segment.size
             self._set_attend()
 
     @property
@@ -123,11 +125,13 @@ class CommitLog:
         return (self._segment, end) if self._segment is not None and self._segment.reserved < end else None
 
     def fits(self, size: int) -> bool:
-        """Return True if a run of so many bytes goes into the current file, blocks or not."""
+        """Return True if a run of `size` bytes fits into the current file, whether or not blocks are
+        reserved."""
         return self._segment is not None and self._position + size + FILLER_HEAD_SIZE <= self._segment.size
 
     def unreserved(self, size: int) -> Reservation | None:
-        """File and position up to which blocks are missing for a run, or for a filler if it does not fit."""
+        """Return the current file and the position up to which blocks must be reserved for a run, or for a
+        filler if the run does not fit; None if all are reserved."""
         if self._segment is None:
             return None
         reached = self._position + (size if self.fits(size) else 0) + FILLER_HEAD_SIZE
@@ -135,7 +139,7 @@ class CommitLog:
         return (self._segment, end) if end > self._segment.reserved else None
 
     def shared_pages(self) -> list[Place]:
-        """File and position of the page that the next record shares with earlier ones, if any."""
+        """Return file and position of the page that the next record shares with earlier ones, if any."""
         return self.segments.shared_pages(self.end)
 
     @property
@@ -144,7 +148,7 @@ class CommitLog:
         return self.end + self.segments.size - self._position
 
     def roll(self) -> None:
-        """End the current file with a filler record and begin the next one (OSError)."""
+        """End the current file with a filler record and begin the next one. Raises OSError."""
         start = self.next_start
         segment = self.segments.append(start)
         room = start - self.end
@@ -170,13 +174,14 @@ class CommitLog:
         self._attend_at = min(self._trim_at, self._ahead_at, self._space_at, self._grow_at)
 
     def write(self, run: bytes | bytearray) -> bool:
-        """Append whole records; False if they do not go into the current file any more."""
+        """Append whole records. Return False if the current file has no room for them."""
         position = self._position
         length = len(run)
         end = position + length
         if end > self._last_end:
             return False
         view = self._view
+        # The size of the first record goes last: a process killed before that leaves no record.
         view[position + 4 : end] = memoryview(run)[4:]
         view[position : position + 4] = run[:4]
         self._position = end
@@ -186,7 +191,7 @@ class CommitLog:
         return True
 
     def _attend(self, end: int) -> None:
-        """Do what is due at times, once the writer has reached `end`."""
+        """Do the periodic work that is due now that the writer has reached `end`."""
         if end >= self._trim_at:
             self._trim(end)
         if end >= self._ahead_at:
@@ -201,7 +206,7 @@ class CommitLog:
         self._set_attend()
 
     def pages_ahead(self) -> tuple[Segment, int, int]:
-        """Segment, position and length of what is written next; these pages then count as allocated."""
+        """Return segment, position and length of the next pages to allocate, and count them as allocated."""
         segment = self.segments.segments[-1]
         start = max(self._position, self._ahead_end)
         self._ahead_end = min(start + AHEAD_BYTES, segment.size)
@@ -215,19 +220,19 @@ class CommitLog:
         self._trim_at = end + TRIM_BYTES
 
     def note_read(self, size: int) -> None:
-        """Count bytes that readers touched; releases the pages of all files at times."""
+        """Count bytes that readers touched; release the pages of all files every `TRIM_BYTES`."""
         self._read_since_trim += size
         if self._read_since_trim > TRIM_BYTES:
             self.release_pages()
 
     def release_pages(self) -> None:
-        """Free the memory of pages that were read or written; the page cache keeps them."""
+        """Release pages that were read or written from memory; the page cache keeps them."""
         self._read_since_trim = 0
         for segment in self.segments.segments:
             segment.release_pages(0, segment.size)
 
     def slice(self, offset: int, size: int) -> memoryview | None:
-        """Return the bytes [offset, offset + size); None unless they are all in one file of the log."""
+        """Return a view of the bytes [offset, offset + size); None unless all are in one file of the log."""
         segment = self.segments.find(offset)
         if segment is None or size < 0 or offset + size > self.end:
             return None
@@ -237,7 +242,8 @@ class CommitLog:
         return segment.view[position : position + size]
 
     def place(self, offset: int, size: int) -> tuple[Segment, int, int] | None:
-        """File, position and length of the first part of a range that is in one file; None if outside."""
+        """Return file, position and length of the part of a range that lies in its first file; None if the
+        range begins outside the log."""
         segment = self.segments.find(offset)
         if segment is None or size < 0 or offset >= self.end:
             return None
@@ -245,11 +251,11 @@ class CommitLog:
         return segment, position, min(size, self.written_in(segment) - position)
 
     def written_in(self, segment: Segment) -> int:
-        """Position in a file from which on nothing is written."""
+        """Return the position after the last written byte of a file."""
         return min(self.end - segment.start, segment.size)
 
     def record(self, offset: int) -> memoryview | None:
-        """Return the record that starts at `offset`; None if there is none."""
+        """Return a view of the record that starts at `offset`; None if there is none."""
         head = self.slice(offset, MIN_RECORD_SIZE)
         if head is None:
             return None
@@ -257,7 +263,7 @@ class CommitLog:
         return self.slice(offset, size) if size >= MIN_RECORD_SIZE and magic != MAGIC_FILLER else None
 
     def store_timestamp(self, offset: int, size: int) -> int:
-        """Store time in ms of a record; -1 if it does not exist."""
+        """Return the store time of a record in ms; -1 if it does not exist."""
         record = self.slice(offset, size)
         if record is None or size < MIN_RECORD_SIZE:
             return -1
@@ -267,7 +273,7 @@ class CommitLog:
             return -1
 
     def next_file(self, offset: int) -> int:
-        """Start of the file behind the one that holds `offset` (Java `rollNextFile`)."""
+        """Return the start of the file after the one that holds `offset` (Java `rollNextFile`)."""
         return offset + self.segments.size - offset % self.segments.size
 
     def close(self) -> None:
@@ -276,8 +282,8 @@ class CommitLog:
 
 
 def log_of(config: StoreConfig, disk: Disk) -> CommitLog:
-    """Return the commit log of a store. With SYNC_FLUSH nobody allocates its pages ahead: each comes alone to
-    the event loop, which touches it first.
+    """Return the commit log of a store. With SYNC_FLUSH, pages are not allocated in advance: the event loop
+    touches each page first, so read-around is off and loads only that page.
     """
     folder = config.commit_log_folder
     size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE

@@ -1,7 +1,7 @@
 """Settings of a store. Field names are Java's `MessageStoreConfig` in snake_case; defaults are Java's.
 
-Units: bytes, milliseconds (`*_interval_*`), hours (`file_reserved_time`), percent (`*_ratio`). A size of
-None adopts that of the files that are there, else Java's default; a given one is enforced.
+Units: bytes, milliseconds (`*_interval_*`), hours (`file_reserved_time`), percent (`*_ratio`). A size of None
+adopts the size of existing files, otherwise Java's default; an explicit size is enforced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONSUME_QUEUE_FILE_SIZE = _JAVA.mapped_file_size_consume_queue
 
 
 def physical_memory() -> int:
-    """Bytes of RAM of this machine."""
+    """Return the RAM of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -44,7 +44,7 @@ FIXED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Place and behaviour of a store (Java `MessageStoreConfig`)."""
+    """Location and behaviour of a store (Java `MessageStoreConfig`)."""
 
     root: Path
     commit_log_path: Path | None = None
@@ -92,7 +92,8 @@ class StoreConfig:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StoreConfig:
-        """Return the store of a broker. A size that is Java's default adopts that of existing files."""
+        """Return the settings of a broker's store. Java's default for a size adopts the size of existing
+        files."""
         values = {
             field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)
         }
@@ -107,7 +108,8 @@ class StoreConfig:
         )
 
     def changed_to(self, wanted: StoreConfig) -> StoreConfig:
-        """`wanted`, but for what only a new start changes: places, sizes and kinds of files."""
+        """Return `wanted`, except for the settings that require a restart: paths, sizes and kinds of
+        files."""
         return replace(wanted, **{name: getattr(self, name) for name in FIXED})
 
     @property

@@ -1,12 +1,12 @@
 """One consume queue: 20-byte entries (commit log offset, record size, tags code), addressed by queue offset
 (Java `ConsumeQueue`).
 
-* A queue whose first entry is not number 0 starts with filler entries (0, 0x7FFFFFFF, 0); they count as below
-  the minimum. A salvaged store may have them anywhere.
-* `put` is idempotent: an entry whose record ends at or before `max_physical_offset` exists already.
+* A queue whose first entry is not number 0 starts with filler entries (0, 0x7FFFFFFF, 0), which are below the
+  minimum offset. A salvaged store may have them anywhere.
+* `put` is idempotent: a record that ends at or before `max_physical_offset` already has its entry.
 * With an extension (consume_queue_ext.py) the tags code of an entry may be the address of an extension entry.
-* An entry is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid
-  one.
+* An entry is valid if its offset is >= 0 and its size > 0; recovery keeps the entries before the first
+  invalid one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class QueueGap(Exception):
 
 
 class ConsumeQueue:
-    """`next_offset` is the queue's max offset, `min_offset` its first readable one, `full_at` the first that
-    needs another file, `ready_until` the first that may need the disk, or has to wait for `hold`.
+    """One queue. `next_offset` is its maximum offset, `min_offset` the first readable offset, `full_at` the
+    first that needs another file, `ready_until` the first that may need the disk or has to wait for `hold`.
 
-    `must_rebuild` says after `load` and `recover` that files or extensions are missing.
+    After `survey` and `recover`, `must_rebuild` is True if files, entries or extensions are missing.
     """
 
     __slots__ = (
@@ -98,13 +98,13 @@ class ConsumeQueue:
 
     @property
     def first_record(self) -> int:
-        """Commit-log offset of the first entry that is no filler, as far as the files say; -1 if none."""
+        """Commit-log offset of the first entry in the files that is not filler; -1 if there is none."""
         return first_record(self.segments.segments)
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Add the entry of the next queue offset. The hot path: no checks.
+        """Add the entry of the next queue offset, without checks: this is the hot path.
 
-        OSError if `ready_until` was not looked at, and the disk is full.
+        Raises OSError if the caller ignored `ready_until` and the disk is full.
         """
         position = self._position
         if position >= self._limit:
@@ -115,8 +115,8 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
 
     def append_run(self, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> None:
-        """Add the entries of the next queue offsets: commit-log offset, size and tags code of each. OSError
-        as `append`.
+        """Add the entries of the next queue offsets: commit-log offset, size and tags code of each. Raises
+        OSError like `append`.
         """
         position, count = self._position, len(offsets)
         end = position + count * ENTRY_SIZE
@@ -132,7 +132,7 @@ class ConsumeQueue:
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
     ) -> None:
-        """Add the entry of a stored record, if it does not exist. QueueGap if it is not the next one."""
+        """Add the entry of a stored record, unless it exists. Raises QueueGap if it is not the next one."""
         if physical_offset + size <= self.max_physical_offset:
             return
         if queue_offset != self.next_offset:
@@ -147,6 +147,7 @@ class ConsumeQueue:
 
     def skip_to(self, queue_offset: int) -> None:
         """Add filler entries up to a queue offset, for records that are lost or damaged. Blocks."""
+        # `append` would set it to the end of a filler, and `put` would then skip records before that.
         reached = self.max_physical_offset
         while self.next_offset < queue_offset:
             self.append(0, FILLER_SIZE, 0)
@@ -163,7 +164,7 @@ class ConsumeQueue:
         self.flushed = segment.start
 
     def _advance(self) -> int:
-        """Bring a place for the next entry, in the next file if the last is full; return its position."""
+        """Make room for the next entry, in the next file if the last one is full; return its position."""
         if self.next_offset >= self.full_at:
             if self.segments.segments:
                 self.segments.segments[-1].release_pages(0, self.segments.size)
@@ -177,7 +178,7 @@ class ConsumeQueue:
         self.set_ready()
 
     def _continue_in(self, segment: Segment, position: int) -> None:
-        """Have the next entry go to a place, once `set_ready` was called: the file may be unmapped."""
+        """Make the next entry go to a position. `set_ready` must follow, because the file may be unmapped."""
         segment.on_unmapped = self._lose
         self._position = position
         self.next_offset = (segment.start + position) // ENTRY_SIZE
@@ -191,7 +192,8 @@ class ConsumeQueue:
             self._limit = self.ready_until = 0
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
-        """Return the list that needs a file before so many entries fit, and where that begins; None if none."""
+        """Return the list that needs another file before `entries` entries fit, and the start of that file;
+        None if they fit."""
         if self.next_offset + entries > self.full_at:
             start = self.next_file_start()
             if not self.segments.is_ready(start):
@@ -199,19 +201,20 @@ class ConsumeQueue:
         return self.extension.missing_file(entries) if self.extension is not None else None
 
     def shared_pages(self) -> list[Place]:
-        """As `SegmentList.shared_pages`, for the next entry and its extension."""
+        """Like `SegmentList.shared_pages`, for the next entry and its extension."""
         pages = self.segments.shared_pages(self.end)
         if self.extension is not None:
             pages += self.extension.segments.shared_pages(self.extension.end)
         return pages
 
     def unreserved(self, entries: int) -> Reservation | None:
-        """File and position up to which blocks are missing for so many entries; None if none."""
+        """Return the file and the position up to which blocks must be reserved for `entries` entries; None if
+        all are reserved."""
         missing = self.segments.unreserved(self.end, self.end + entries * ENTRY_SIZE)
         return missing or (self.extension.unreserved(entries) if self.extension is not None else None)
 
     def set_ready(self) -> None:
-        """Note that entries need nothing of the disk as far as their blocks are reserved, and may come."""
+        """Allow entries up to the end of the reserved blocks, which need nothing from the disk."""
         if self.full_at:
             last = self.segments.segments[-1]
             self._view = last.view
@@ -220,7 +223,7 @@ class ConsumeQueue:
             self.ready_until = 0 if self.hold else (last.start + last.reserved) // ENTRY_SIZE
 
     def next_file_start(self) -> int:
-        """Byte offset at which the file behind the current one begins."""
+        """Return the byte offset at which the next file begins."""
         segments = self.segments.segments
         return (
             segments[-1].end
@@ -230,7 +233,7 @@ class ConsumeQueue:
 
     @property
     def nearly_full(self) -> bool:
-        """True if the last file has no more than a quarter left and no other is prepared."""
+        """True if at most a quarter of the last file is left and the next file is not prepared."""
         left = (self.full_at - self.next_offset) * ENTRY_SIZE
         return (
             bool(self.full_at)
@@ -239,14 +242,16 @@ class ConsumeQueue:
         )
 
     def entry(self, queue_offset: int) -> tuple[int, int, int]:
-        """Commit log offset, size, tags code of one existing entry. IndexError if it does not exist."""
+        """Return commit-log offset, size and tags code of an entry. Raises IndexError if it does not
+        exist."""
         segment = self.segments.find(queue_offset * ENTRY_SIZE)
         if segment is None or queue_offset >= self.next_offset:
             raise IndexError(queue_offset)
         return _unpack(segment.part(queue_offset * ENTRY_SIZE - segment.start, ENTRY_SIZE))
 
     def place(self, queue_offset: int, count: int) -> tuple[Segment, int, int] | None:
-        """File, position and length of at most `count` entries, not beyond the file of the first."""
+        """Return file, position and length of at most `count` entries, within the file of the first one; None
+        if there is no such file."""
         segment = self.segments.find(queue_offset * ENTRY_SIZE)
         if segment is None:
             return None
@@ -255,45 +260,46 @@ class ConsumeQueue:
         return segment, position, max(min(count * ENTRY_SIZE, segment.size - position, left), 0)
 
     def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
-        """Return the entries at `place(queue_offset, count)`."""
+        """Yield the entries at `place(queue_offset, count)`."""
         return entries_at(self.place(queue_offset, count))
 
     def written_in(self, segment: Segment) -> int:
-        """Position in a file from which on nothing is written."""
+        """Return the position after the last written entry of a file."""
         return min(self.end - segment.start, segment.size)
 
     def extended(self, code: int, require: Require | None = None) -> ExtensionEntry | None:
-        """Return the extension entry whose address a tags code is; None if it is not an address, or leads
-        nowhere.
+        """Return the extension entry that a tags code points to; None if it is not an address, or there is no
+        entry at that address.
 
         `require` (`Readiness.require`) is called before pages are read.
         """
         return self.extension.get(code, require) if self.extension is not None and is_address(code) else None
 
     def next_file_offset(self, queue_offset: int) -> int:
-        """Queue offset of the first entry of the next file (Java `rollNextFile`)."""
+        """Return the queue offset of the first entry of the next file (Java `rollNextFile`)."""
         per_file = self.segments.size // ENTRY_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
     def survey(self) -> None:
-        """Find the files, and changes nothing. Blocks.
+        """Find the files without changing anything. Blocks.
 
-        A queue with a gap between its files, or one of another length, must be rebuilt.
+        A queue with a gap between its files, or with a file of another length, must be rebuilt.
         """
         self.must_rebuild = not self.segments.survey(derived=True)
         if self.extension is not None:
             self.must_rebuild |= not self.extension.segments.survey(derived=True)
 
     def open(self) -> None:
-        """Open what `survey` found. Blocks."""
+        """Open the files that `survey` found. Blocks."""
         self.segments.open()
         if self.extension is not None:
             self.extension.segments.open()
 
     def recover(self, sure_until: int) -> None:
-        """Find the end of the valid entries, in the last three files; `cut` removes what follows. Blocks.
+        """Find the end of the valid entries, in the last three files; `cut` removes the bytes after it.
+        Blocks.
 
-        What follows was an entry if records before `sure_until` have theirs: then the queue must be rebuilt.
+        If there are entries of records before `sure_until` after that end, the queue must be rebuilt.
         """
         segments = self.segments.segments
         self.min_offset = self.segments.start // ENTRY_SIZE
@@ -302,7 +308,7 @@ class ConsumeQueue:
         self.next_offset = end // ENTRY_SIZE
 
     def cut(self) -> None:
-        """Zero what follows the end that `recover` found, and has the next entry go there. Blocks."""
+        """Zero the bytes after the end that `recover` found; the next entry goes there. Blocks."""
         self._end_at(self.end)
 
     def truncate(self, physical_end: int) -> None:
@@ -311,14 +317,14 @@ class ConsumeQueue:
             self._keep(self.first_at(physical_end))
 
     def distrust(self, physical_start: int) -> None:
-        """Remove all but the whole entries of records before `physical_start`: after a power cut any page
-        behind them may be lost, or stale. Blocks."""
+        """Remove all but the whole entries of records before `physical_start`: after a power cut, any later
+        page may be lost or stale. Blocks."""
         keep = trusted_end(self.segments.segments, physical_start) // ENTRY_SIZE
         if keep < self.next_offset:
             self._keep(keep)
 
     def holds(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
-        """Return True if this is what the entry says."""
+        """Return True if the entry exists and has these values."""
         if not self.segments.start <= queue_offset * ENTRY_SIZE < self.end:
             return False
         *place, code = self.entry(queue_offset)
@@ -326,14 +332,14 @@ class ConsumeQueue:
         return place == [physical_offset, size] and tags_code == (extended.tags_code if extended else code)
 
     def mark_unsynced(self, physical_offset: int) -> None:
-        """Have the next flush sync the entries of records from `physical_offset` on."""
+        """Make the next flush sync the entries of records from `physical_offset` on."""
         self.flushed = min(self.flushed, self.first_at(physical_offset) * ENTRY_SIZE)
         self._touched[self] = None
         if self.extension is not None:
             self.extension.flushed = self.extension.segments.start
 
     def sync_cuts(self) -> None:
-        """As `SegmentList.sync_cuts`."""
+        """Like `SegmentList.sync_cuts`, extension included."""
         self.segments.sync_cuts()
         if self.extension is not None:
             self.extension.segments.sync_cuts()
@@ -343,6 +349,7 @@ class ConsumeQueue:
         self.max_physical_offset = 0
         first = self.segments.start // ENTRY_SIZE
         self._end_at(keep * ENTRY_SIZE)
+        # This may remove the file in which the queue now ends, so the end is set again below.
         self.segments.drop_from(keep * ENTRY_SIZE)
         if keep > first:
             offset, size, _ = self.entry(keep - 1)
@@ -363,7 +370,8 @@ class ConsumeQueue:
             self.must_rebuild = True
 
     def first_at(self, physical_offset: int, require: Require | None = None) -> int:
-        """Queue offset of the first entry whose record begins at or after `physical_offset`; the end if none.
+        """Return the queue offset of the first entry whose record begins at or after `physical_offset`; the
+        end of the queue if there is none.
 
         `require` (`Readiness.require`) is called before pages are read.
         """
@@ -385,7 +393,7 @@ class ConsumeQueue:
             self.extension.close()
 
     def take_all(self) -> Callable[[], None]:
-        """Empty the queue. The result removes its files; it blocks."""
+        """Empty the queue and return a function that removes its files; that function blocks."""
         self.release_views()
         destroy = self.segments.take_all()
         destroy_extension = self.extension.take_all() if self.extension is not None else None

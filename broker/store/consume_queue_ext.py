@@ -1,10 +1,12 @@
 """The extension of one consume queue: tags code, store time and bit map of each entry (Java
 `ConsumeQueueExt`, off by default).
 
-* A queue entry holds the address of its extension entry in place of the tags code; an address is below every
-  tags code.
-* An extension entry lies in one file. The rest of a file is at least 4 bytes and begins with the size -1.
-* Messages are found without it: what cannot be written is left out, and the queue entry keeps its tags code.
+* A queue entry holds the address of its extension entry in place of the tags code; every address is less than
+  any tags code.
+* An extension entry never crosses a file boundary. The unused rest of a file is at least 4 bytes and begins
+  with the size -1.
+* The extension is optional: if an entry cannot be written, it is omitted, and the queue entry keeps its tags
+  code.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 class QueueExtension:
-    """`end` is the offset of the next entry in bytes, `flushed` the end of what is on the disk."""
+    """The extension of one queue. `end` is the byte offset of the next entry; everything before `flushed` is
+    on the disk."""
 
     __slots__ = ("end", "flushed", "segments")
 
@@ -50,7 +53,7 @@ class QueueExtension:
         self.flushed = 0
 
     def put(self, tags_code: int, store_timestamp: int, bit_map: bytes | None = None) -> int:
-        """Add an entry. Returns its address, or the tags code itself if it cannot be kept."""
+        """Add an entry. Return its address, or the tags code itself if the entry cannot be stored."""
         try:
             data = encode_extension_entry(ExtensionEntry(tags_code, store_timestamp, bit_map or b""))
             if len(data) > self.segments.size - END_ROOM:
@@ -65,18 +68,19 @@ class QueueExtension:
         return address_of(segment.start + position)
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
-        """As `ConsumeQueue.missing_file`, for entries with bit maps of the usual size."""
+        """Like `ConsumeQueue.missing_file`, for entries with bit maps of the usual size."""
         segments = self.segments
         start = segments.segments[-1].end if segments.segments else 0
         room = start - self.end - END_ROOM if segments.segments else 0
         return None if room >= entries * USUAL_SIZE or segments.is_ready(start) else (segments, start)
 
     def unreserved(self, entries: int) -> Reservation | None:
-        """As `ConsumeQueue.unreserved`, for entries with bit maps of the usual size."""
+        """Like `ConsumeQueue.unreserved`, for entries with bit maps of the usual size."""
         return self.segments.unreserved(self.end, self.end + entries * USUAL_SIZE + END_ROOM)
 
     def _place(self, size: int) -> int:
-        """Position in the last file for an entry, in a new file if it does not fit there."""
+        """Return the position for an entry in the last file, which is a new one if the entry does not fit
+        elsewhere."""
         segments = self.segments
         if not segments.segments:
             segments.append(0).reserve(size)
@@ -92,7 +96,8 @@ class QueueExtension:
         return 0
 
     def get(self, address: int, require: Require | None = None) -> ExtensionEntry | None:
-        """Return the entry at an address; None when there is none. `require` is called before pages are read."""
+        """Return the entry at an address; None if there is none. `require` is called before pages are
+        read."""
         offset = offset_of(address)
         segment = self.segments.find(offset)
         if segment is None:
@@ -107,9 +112,9 @@ class QueueExtension:
             return None
 
     def end_behind(self, address: int | None) -> bool:
-        """Remove what follows the entry at the last address that the queue holds (None: everything). Blocks.
+        """Remove everything after the entry at the last address in the queue (None: everything). Blocks.
 
-        False when that entry does not exist: entries of the queue are then lost.
+        Return False if that entry does not exist: extension entries have been lost.
         """
         if address is None:
             self.segments.cut(0)
@@ -125,7 +130,7 @@ class QueueExtension:
         return True
 
     def take_before(self, address: int) -> list[Segment]:
-        """Take out the files that end before an address, never the last one."""
+        """Detach and return the files that end before an address, never the last one."""
         taken = []
         while len(self.segments.segments) > 1 and self.segments.segments[0].end < offset_of(address):
             taken.append(self.segments.take_first())
@@ -135,6 +140,6 @@ class QueueExtension:
         self.segments.close()
 
     def take_all(self) -> Callable[[], None]:
-        """Empty it. The result removes its files; it blocks."""
+        """Empty the extension and return a function that removes its files; that function blocks."""
         self.end = self.flushed = 0
         return self.segments.take_all()

@@ -1,5 +1,5 @@
-"""All consume queues: `consumequeue/<topic>/<queueId>/`, and `consumequeue_ext/<topic>/<queueId>/` where
-they are extended.
+"""All consume queues: `consumequeue/<topic>/<queueId>/`, and `consumequeue_ext/<topic>/<queueId>/` for their
+extensions.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 class ConsumeQueues:
     """Queues by topic and id; a queue is created with its first entry.
 
-    A `file_size` of None is that of the files that are there, else Java's default. `extensions` is the folder
-    of their extensions and the size of its files in bytes, None for queues without.
+    A `file_size` of None adopts the size of existing files, otherwise Java's default. `extensions` is the
+    folder of the extensions and the size of their files in bytes; None for queues without extensions.
     """
 
     __slots__ = (
@@ -53,9 +53,9 @@ class ConsumeQueues:
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
         self.mappings = Mappings()
         self.touched: dict[ConsumeQueue, None] = {}
-        """Queues that may have entries which are not flushed, in order: no more than these are looked at."""
+        """Queues that may have unflushed entries, in order: flushes examine only these."""
         self.filling: list[ConsumeQueue] = []
-        """Queues that are nearly full, as the last flushes saw."""
+        """Queues whose last file was nearly full at a flush."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         for queues in self.by_topic.values():
@@ -87,7 +87,7 @@ class ConsumeQueues:
 
     @asynccontextmanager
     async def holding(self, topic: str, queue_id: int) -> AsyncIterator[Hold]:
-        """Reserve a queue for a long batch, once no other one holds it."""
+        """Reserve a queue for a long batch, once no other batch has it reserved."""
         while (queue := self.ensure(topic, queue_id)).hold is not None:
             await queue.hold.ended()
         hold = queue.hold = Hold()
@@ -99,12 +99,12 @@ class ConsumeQueues:
             hold.end()
 
     def survey(self) -> None:
-        """Find the files of every queue, and changes nothing. StoreSizeMismatch. Blocks."""
+        """Find the files of every queue without changing anything. Raises StoreSizeMismatch. Blocks."""
         self._find()
         other = self._other_size([queue.segments for queue in self])
         if other is not None and self._adopts_size and other[2] % ENTRY_SIZE == 0:
             self.file_size = other[2]
-            self.by_topic.clear()  # others hold it
+            self.by_topic.clear()  # not replaced: other objects hold a reference to it
             _log.info(ADOPTED, "mappedFileSizeConsumeQueue", self.file_size)
             self._find()
             other = None
@@ -121,8 +121,9 @@ class ConsumeQueues:
 
     @staticmethod
     def _other_size(lists: Iterable[SegmentList]) -> tuple[SegmentList, Path, int] | None:
-        """Return the list, the file and the length by which files tell another size than the setting: none
-        has the size of that, and two have another one, or a single file is longer.
+        """Return the list, path and length of a file that reveals another size than the setting; None if
+        there is none. No file may have the configured size, and two must share another one, or the only
+        length is greater.
         """
         files: dict[int, list[tuple[SegmentList, Path]]] = {}
         for one in lists:
@@ -136,36 +137,36 @@ class ConsumeQueues:
         return None
 
     def open(self) -> None:
-        """Open what `survey` found. Blocks."""
+        """Open the files that `survey` found. Blocks."""
         for queue in self:
             queue.open()
 
     def take_filling(self) -> list[ConsumeQueue]:
-        """Return the queues that need a file soon, each once."""
+        """Return the queues that will soon need another file, each once, and forget them."""
         queues, self.filling = self.filling, []
         return [queue for queue in dict.fromkeys(queues) if queue.nearly_full]
 
     def note_flushed(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Forget those of some queues that have nothing left to flush; notes those that are nearly full."""
+        """Remove queues without unflushed entries from `touched`; add nearly full ones to `filling`."""
         for queue in queues:
             if queue.flushed >= queue.end:
-                queue.ready_until = 0  # the next entry comes with `set_ready`
+                queue.ready_until = 0  # so that `set_ready` precedes the next entry and adds it to `touched`
                 self.touched.pop(queue, None)
             if queue.nearly_full:
                 self.filling.append(queue)
 
     @property
     def max_physical_offset(self) -> int:
-        """End of the last record that any queue knows; 0 if none."""
+        """End of the last record with an entry in any queue; 0 if there is none."""
         return max((queue.max_physical_offset for queue in self), default=0)
 
     def crc(self) -> int:
-        """Return a checksum of names and next offsets."""
+        """Return a checksum of the names and next offsets of all queues."""
         ends = sorted(f"{queue.topic}/{queue.queue_id}/{queue.next_offset}" for queue in self)
         return crc32("\n".join(ends).encode())
 
     def take(self, queues: Iterable[ConsumeQueue]) -> Callable[[], None]:
-        """Take queues out. The result removes their files and folders; it blocks."""
+        """Detach queues and return a function that removes their files and folders; that function blocks."""
         destroyers, topics = [], set()
         for queue in queues:
             of_topic = self.by_topic.get(queue.topic, {})
@@ -186,7 +187,7 @@ class ConsumeQueues:
         return destroy
 
     def destroy(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Take queues out and remove their files. Blocks."""
+        """Detach queues and remove their files. Blocks."""
         self.take(queues)()
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""The bytes of a commit log behind its last whole record: nothing, a write that was cut off, or damage.
+"""The bytes of a commit log after its last whole record: none, an interrupted write, or damage.
 
-A torn end has no whole record behind it and is cut off. Whole records behind a bad one mean that bytes
-changed which were whole before: the store is not opened, since everything behind would be lost. Two cases are
-no damage: a power cut may lose any page that was not synced, and a process killed while it wrote a run of
-records leaves the first of them without its size. What is cut off with whole records in it is copied first,
-to a folder beside the log that can be read as a commit log itself.
+A torn end has no whole record after it and is removed. Whole records after a bad one mean that the bad record
+was whole before: the store is not opened, because all later records would be lost. Two cases are not damage:
+a power cut may lose any page that was not synced, and a process killed while it wrote a run of records leaves
+the first one without its size. Bytes that contain whole records are copied before they are removed, to a
+folder beside the log that can itself be read as a commit log.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 MAGIC_AT = 4
 CHUNK = 1 << 20
 KEPT_FREE = 64 << 20
-"""Bytes that a copy leaves free on the disk."""
+"""Bytes that a copy must leave free on the disk."""
 _MAGICS = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big")) for magic in (MAGIC_V1, MAGIC_V2)))
 _log = logging.getLogger(__name__)
 
 
 class Behind(NamedTuple):
-    """The bytes behind the last whole record, up to the last that is not zero; the first whole record in
-    them."""
+    """The bytes after the last whole record, up to the last one that is not zero, and the first whole record
+    in them."""
 
     length: int
     offset: int = -1
@@ -42,7 +42,7 @@ class Behind(NamedTuple):
 
 
 def look_behind(log: CommitLog, end: int) -> Behind:
-    """Search for whole records behind `end`. Blocks."""
+    """Search for whole records after `end`. Blocks."""
     last = end
     found: tuple[int, RecordScan] | None = None
     for segment in log.segments.segments:
@@ -54,7 +54,7 @@ def look_behind(log: CommitLog, end: int) -> Behind:
 
 
 def _data_end(view: memoryview, start: int, stop: int) -> int:
-    """Return the position behind the last byte that is not zero; 0 if there is none."""
+    """Return the position after the last byte that is not zero; 0 if there is none."""
     while start < stop:
         begin = max(start, stop - CHUNK)
         data = bytes(view[begin:stop]).rstrip(b"\0")
@@ -65,8 +65,8 @@ def _data_end(view: memoryview, start: int, stop: int) -> int:
 
 
 def _first_record(segment: Segment, least: int, start: int, stop: int) -> tuple[int, RecordScan] | None:
-    """Return the first record from position `least` on with its magic in a range of data: its size may begin
-    in the hole before.
+    """Return the first record from position `least` on whose magic is in a range of data; its size may begin
+    in the hole before that.
     """
     limit = min(segment.size, segment.found_size)
     for match in _MAGICS.finditer(segment.view, max(start, least + MAGIC_AT), stop):
@@ -81,7 +81,7 @@ def _first_record(segment: Segment, least: int, start: int, stop: int) -> tuple[
 
 
 def refuse(log: CommitLog, end: int, behind: Behind) -> StoreDamaged:
-    """Return the error for a damaged log, which says what to do."""
+    """Return the error for a damaged log; its text suggests remedies."""
     segment = log.segments.find(end) or log.segments.segments[-1]
     return StoreDamaged(
         f"{segment.path}: no whole record begins at byte {end - segment.start} (commit-log offset {end}), "
@@ -97,9 +97,9 @@ def _folder(log: CommitLog) -> Path:
 
 
 def copy_aside(disk: Disk, log: CommitLog, end: int) -> Path:
-    """Copy the files of the log from the one with `end` on; return their folder.
+    """Copy the files of the log from the one that holds `end` on; return the folder of the copies.
 
-    Blocks. StoreDamaged if there is no room.
+    Blocks. Raises StoreDamaged if there is no room.
     """
     segments = [segment for segment in log.segments.segments if segment.end > end]
     ranges = [(segment, [*segment.data_ranges(0)]) for segment in segments]
@@ -123,7 +123,7 @@ def _copy(disk: Disk, segment: Segment, parts: Iterable[tuple[int, int]], target
     copy = disk.open_mapped(target, segment.size)
     try:
         for start, stop in parts:
-            copy.reserve(start, stop - start)
+            copy.reserve(start, stop - start)  # a page without room on the disk would kill the process
             for position in range(start, stop, CHUNK):
                 reach = min(position + CHUNK, stop)
                 copy.view[position:reach] = segment.view[position:reach]

@@ -1,9 +1,10 @@
-"""From a stored record to its queue entry and index entries (Java `ReputMessageService`,
+"""The dispatch of stored records: queue entries and index items (Java `ReputMessageService`,
 `CommitLogDispatcher`).
 
-Used when records are read back: on recovery. A send dispatches the same way without reading its record again.
-Prepared and rolled-back transaction messages get no entry, rolled-back ones no index entry. Neither does a
-record whose topic or queue cannot name a folder: it is damaged, as no CRC covers them.
+Used on recovery, when records are read back. A send dispatches in the same way without reading its record
+again. Prepared and rolled-back transaction messages get no queue entry; rolled-back ones get no index items.
+A record whose topic or queue cannot name a folder gets no queue entry either: it is damaged, which no CRC
+detects in these fields.
 """
 
 from __future__ import annotations
@@ -25,29 +26,30 @@ from codec.store.file_names import is_queue_folder
 T = TypeVar("T")
 
 MOST_MISSING = 1 << 20
-"""Queue offsets that may be missing in a row; a larger gap is a damaged number."""
+"""Most queue offsets that may be missing in a row; a larger gap means that the number is damaged."""
 MOST_WAITING = 1024
-"""Records that wait at most until one of them is confirmed; then they have no places."""
+"""Most records that wait for confirmation of their queue offsets; beyond that, all of them are misplaced."""
 MAX_QUEUE_OFFSET = (1 << 56) - 1
 
 
 class QueueOrder(Generic[T]):
-    """Takes records in the order of the log, and says where they go.
+    """Assigns queue offsets to the records of a queue, which are added in log order.
 
-    A place below `next_offset` means that the queue begins again there: its topic was deleted and created.
-    `misplaced` are records that cannot be where they say.
+    No CRC covers the queue offset of a record, so it counts only once neighbouring records confirm it. An
+    assigned offset below `next_offset` means that the queue begins again there: its topic was deleted and
+    created. `misplaced` holds records whose queue offsets are impossible.
     """
 
     __slots__ = ("_waiting", "misplaced", "next_offset")
 
     def __init__(self) -> None:
         self.next_offset = -1
-        """-1 until a record has its place."""
+        """-1 until a queue offset is assigned."""
         self._waiting: list[tuple[int, T]] = []
         self.misplaced: list[T] = []
 
     def add(self, queue_offset: int, record: T) -> list[tuple[int, T]]:
-        """Return the next record; return the places that are sure now."""
+        """Add the next record. Return the records whose queue offsets are now certain, with these offsets."""
         waiting = self._waiting
         if not waiting and queue_offset == max(self.next_offset, 0):
             self.next_offset = queue_offset + 1
@@ -64,8 +66,8 @@ class QueueOrder(Generic[T]):
         return []
 
     def finish(self) -> list[tuple[int, T | None]]:
-        """Return the places of the rest. None stands for a place that stays empty: its offset may have been
-        given.
+        """Return the queue offsets of the remaining records. None in place of a record means that an offset
+        stays empty, because it may have been assigned.
         """
         placed: list[tuple[int, T | None]] = []
         for queue_offset, record in self._waiting:
@@ -83,7 +85,8 @@ class QueueOrder(Generic[T]):
         return placed
 
     def _continues_what_was_placed(self, queue_offset: int) -> bool:
-        """Return True if the records that wait before this one took no more places than there are before it."""
+        """Return True if there are enough queue offsets before this one for all records that wait before
+        it."""
         return self.next_offset >= 0 and 0 <= queue_offset - self.next_offset < len(self._waiting)
 
     def _follow_each_other(self) -> bool:
@@ -93,7 +96,8 @@ class QueueOrder(Generic[T]):
         return self.next_offset < 0 or before - self.next_offset <= MOST_MISSING
 
     def _place(self, count: int) -> list[tuple[int, T]]:
-        """Places the last records, and those before that fit if each has one place."""
+        """Assign the last `count` records their offsets, and earlier ones too if they fit in
+        consecutively."""
         placed, rest = self._waiting[-count:], self._waiting[:-count]
         first = placed[0][0] - len(rest)
         fits = [first + at == offset >= self.next_offset for at, (offset, _) in enumerate(rest)]
@@ -105,27 +109,27 @@ class QueueOrder(Generic[T]):
 
 _Queue = tuple[str, int]
 _Entry = tuple[int, int, int, int]
-"""Commit-log offset, size and tags code of a record, and its store timestamp."""
+"""Commit-log offset, size, tags code and store timestamp of a record."""
 _log = logging.getLogger(__name__)
 
 
 @lru_cache(maxsize=65536)
 def _queue_named(topic: bytes, queue_id: int) -> tuple[str, int, bool]:
-    """Topic and ID, and whether there can be such a queue."""
+    """Return topic and queue id, and True if such a queue is possible."""
     text = topic.decode("utf-8", "replace")
     return text, queue_id, is_queue_folder(text, queue_id)
 
 
 def record_code(levels: DelayLevels, topic: str, scan: RecordScan) -> int:
-    """Return the tags code or delivery time that the queue entry of a stored record has."""
+    """Return the tags code or delivery time for the queue entry of a stored record."""
     return entry_tags_code(topic, decode_properties(scan.properties), scan.store_timestamp, levels)
 
 
 class Dispatcher:
-    """Puts queue entries and index items that do not exist yet. `gaps` collects queues that must be rebuilt.
+    """Adds queue entries and index items that do not exist yet. `gaps` collects queues that must be rebuilt.
 
-    `partial` says that dispatching begins behind the start of the log, so that entries of an empty queue may
-    be missing before. `indexed` is the offset of the last message that the index knows.
+    `partial` is True if dispatching begins after the start of the log, so that earlier entries of an empty
+    queue may be missing. `indexed` is the offset of the last message in the index.
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class Dispatcher:
         deleted: DeletedTopics,
         unserved: frozenset[str] = frozenset(),
     ) -> None:
-        """Records of topics that are `unserved` get no entries."""
+        """Records of `unserved` topics get no entries."""
         self._unserved = unserved
         self._queues = queues
         self._deleted = deleted
@@ -148,7 +152,7 @@ class Dispatcher:
         self._orders: dict[_Queue, QueueOrder[_Entry]] = {}
 
     def _queue_of(self, offset: int, scan: RecordScan) -> _Queue | None:
-        """Topic and ID of the queue in which a record has an entry; None if it has none."""
+        """Return topic and id of the queue in which a record has an entry; None if it has none."""
         topic, queue_id, is_possible = _queue_named(scan.topic, scan.queue_id)
         if not has_queue_entry(scan.sys_flag) or self._deleted.has(topic, offset) or topic in self._unserved:
             return None
@@ -176,7 +180,7 @@ class Dispatcher:
             self.gaps.add(key)
 
     def compare_entry(self, offset: int, scan: RecordScan) -> None:
-        """Note the queue of a record as a gap if it lacks the record's entry."""
+        """Add the queue of a record to `gaps` if the record's entry is missing or differs."""
         key = self._queue_of(offset, scan)
         if key is None:
             return
@@ -197,7 +201,8 @@ class Dispatcher:
             self._index.add(hashes, offset, scan.store_timestamp)
 
     def rebuild_entry(self, wanted: set[_Queue], offset: int, scan: RecordScan) -> None:
-        """Give a record its entry in one of some queues that are built again; `end_rebuild` follows."""
+        """Add the entry of a record if its queue is one of those being rebuilt; call `end_rebuild` at the
+        end."""
         key = self._queue_of(offset, scan)
         if key not in wanted or key is None:
             return
@@ -209,7 +214,7 @@ class Dispatcher:
             self._put_at(key, *place)
 
     def end_rebuild(self) -> None:
-        """Give the last records their entries, and names those that have none."""
+        """Add the entries of the last records, and log those that get none."""
         for key, order in self._orders.items():
             for place in order.finish():
                 self._put_at(key, *place)

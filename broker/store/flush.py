@@ -1,15 +1,16 @@
-"""Flushes: written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`,
+"""Flushing of written pages to the disk (Java `FlushRealTimeService`, `GroupCommitService`,
 `FlushConsumeQueueService`).
 
-ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a
-worker thread for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then
-the checkpoint, whose values are read before the flush they describe. The pages of log and index leave the
-memory of the process then; full pages of queues with each flush, which does some queues at a time.
+ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync for
+all waiting sends. Queues: every second those with 2 dirty pages; every 60 s all of them, followed by the
+checkpoint, whose values are read before the flush they describe. At that time the pages of log and index are
+released from the memory of the process; full pages of queues are released at each flush, which handles some
+queues at a time.
 
-A sync that fails is the last one: Linux reports a page that could not be written once and then counts it as
+A failed sync is never repeated: Linux reports a page that could not be written once and then counts it as
 clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses messages
-until it is opened again, and whoever waits for a flush learns that there was none. The abort file says so,
-too: the next start has such pages written again (`note_failure`).
+until it is opened again, and all waits for a flush report failure. The abort file also records the failure
+(`note_failure`), so that the next start writes such pages again.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from broker.store.values import Statistics
 from broker.supervisor import Services
 
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-"""Files could not be opened: nothing was synced, and nothing is lost by another attempt."""
+"""A file could not be opened: nothing was synced, so another attempt loses nothing."""
 DESCRIPTOR_PAUSE_SECONDS = 0.2
 SHORT_SYNC = 256 * 1024
-"""Bytes of a `FileSync` at most: the kernel may do its work on the core of the event loop."""
+"""Most bytes that are synced by a `FileSync`: the kernel may do the work on the core of the event loop."""
 FLUSHED_AT_ONCE = 64
-"""Queues that are flushed in one turn."""
+"""Queues that are flushed between two checkpoints of the event loop."""
 FLUSH_FAILED = b"a flush failed, boot "
-"""Begins the content of an abort file after a flush that failed; else it is the boot id alone."""
+"""Prefix of the content of an abort file after a failed flush; otherwise the content is only the boot id."""
 
 _log = logging.getLogger(__name__)
 
 
 def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) -> None:
-    """Make files durable, then the names in folders. Blocks."""
+    """Make files durable, then the names in their folders. Blocks."""
     for path in paths:
         disk.sync_file(path)
     for folder in folders:
@@ -61,13 +62,13 @@ def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) 
 
 
 def note_failure(disk: Disk, abort: Path) -> None:
-    """Note in the abort file that pages in memory may be lost to the disk. Blocks; never fails."""
+    """Record in the abort file that pages in memory may not have reached the disk. Blocks; never fails."""
     with contextlib.suppress(OSError):
         disk.write(abort, FLUSH_FAILED + disk.boot_id())
 
 
 class Flusher:
-    """Flushes log, queues, index and checkpoint; `start` begins its services. `config` may be replaced."""
+    """Flushes log, queues, index and checkpoint; `start` starts its services. `config` may be replaced."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class Flusher:
         self._file_sync: FileSync | None = None
 
     def rewrite(self) -> None:
-        """Have the next flush write everything behind the last that is known to be on the disk. Blocks."""
+        """Make the next flush write everything after the offsets known to be on the disk. Blocks."""
         self._log.segments.rewrite(self._log.flushed, self._log.end)
         for queue in self._queues:
             for part in (queue, queue.extension):
@@ -112,17 +113,18 @@ class Flusher:
         services.start("flush consume queues", self._flush_queues_at_times)
 
     def close(self) -> None:
-        """Free what `start` took."""
+        """Release the resources that `start` acquired."""
         if self._file_sync is not None:
             self._file_sync.close()
             self._file_sync = None
 
     def want(self) -> None:
-        """Have `_group_commit` flush the log at once."""
+        """Make `_group_commit` flush the log now."""
         self._wanted.set()
 
     async def wait_flushed(self, end: int) -> bool:
-        """SYNC_FLUSH: waits until the log is flushed up to `end`. False on time-out or if the disk failed."""
+        """Wait, with SYNC_FLUSH, until the log is flushed up to `end`. Return False on timeout or if the disk
+        failed."""
         if not self.config.sync_flush:
             return True
         with trio.move_on_after(self.config.sync_flush_timeout / 1000):
@@ -132,7 +134,7 @@ class Flusher:
         return self._log.flushed >= end
 
     async def make_durable(self) -> bool:
-        """Flush what the log holds now, whatever the flush type; False if the disk failed."""
+        """Flush everything the log holds now, whatever the flush type. Return False if the disk failed."""
         end = self._log.end
         await self._guarded(self.flush_log)
         return self._log.flushed >= end
@@ -140,6 +142,7 @@ class Flusher:
     async def _group_commit(self) -> None:
         while True:
             await self._wanted.wait()
+            # Replaced before the flush: requests that arrive during it need another one.
             self._wanted = trio.Event()
             await self._guarded(self.flush_log)
             done, self._done = self._done, trio.Event()
@@ -151,6 +154,7 @@ class Flusher:
             config = self.config
             await trio.sleep(config.flush_interval_commit_log / 1000)
             if self._log.end == last_end:
+                # Nothing was written for an interval: the last page may have left the page cache.
                 self._log.doubt()
             last_end = self._log.end
             thorough = trio.current_time() - last_all >= config.flush_commit_log_thorough_interval / 1000
@@ -202,8 +206,10 @@ class Flusher:
         self._statistics.set_damaged()
 
     async def flush_log(self) -> None:
-        """Make durable what the log holds now. OSError if the disk refuses, or refused any flush before."""
+        """Make everything the log holds now durable. Raises OSError if this flush or an earlier one
+        failed."""
         async with self._log_turn:
+            # Read before the sync: records that arrive during it are not covered by it.
             end, timestamp = self._log.end, self._statistics.last_store_timestamp
             if end <= self._log.flushed:
                 return
@@ -214,15 +220,16 @@ class Flusher:
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Return no flush of log or queues runs inside the block."""
+        """Let no flush of log or queues run inside the block."""
         async with self._log_turn, self._queues_turn:
             yield
 
     async def flush_all_queues(self, queues_crc: int = OPEN) -> None:
-        """Make queues and checkpoint durable. OSError if the disk refuses.
+        """Make queues and checkpoint durable. Raises OSError if the disk refuses.
 
-        `queues_crc` goes into the checkpoint: `ConsumeQueues.crc` when nothing more is stored.
+        `queues_crc` goes into the checkpoint: `ConsumeQueues.crc` if nothing more will be stored.
         """
+        # Both are read before the flush, which may miss entries that are added while it runs.
         timestamp = self._statistics.last_store_timestamp
         safe = min(self._log.flushed, self._log.end)
         await self._flush_queues(1)
@@ -232,16 +239,17 @@ class Flusher:
         await self._blocking(self._save_checkpoint, self._checkpoint.content())
 
     async def make_known(self, offset: int) -> None:
-        """Make durable what the queues know of the log before `offset`, and that they do. OSError.
+        """Make the queue entries of records before `offset` durable, and the checkpoint that says so. Raises
+        OSError.
 
-        Once those records are gone, nothing else knows which queue offsets were given.
+        Once those records are deleted, nothing else knows which queue offsets were assigned.
         """
         if self._checkpoint.log_offset < offset:
             await self.flush_log()
             await self.flush_all_queues()
 
     def _save_checkpoint(self, content: bytes) -> None:
-        """Save the checkpoint. On a full disk the old one stays: a recovery then reads more than it must."""
+        """Save the checkpoint. On a full disk the old one stays, and a recovery reads more than necessary."""
         try:
             self._checkpoint.save(content)
         except OSError as error:
@@ -254,7 +262,7 @@ class Flusher:
             await self._flush_touched(least_pages)
 
     async def _flush_touched(self, least_pages: int) -> None:
-        """Some queues at a time, so that no step of the event loop takes long."""
+        """Flush some queues at a time, so as not to block the event loop for long."""
         touched = list(self._queues.touched)
         for first in range(0, len(touched), FLUSHED_AT_ONCE):
             await trio.lowlevel.checkpoint()
@@ -264,11 +272,11 @@ class Flusher:
         dirty = [queue for queue in queues if _dirty_pages(queue.flushed, queue.end) >= least_pages]
         ends = [(queue, queue.end) for queue in dirty]
         extensions = [queue.extension for queue in dirty if queue.extension is not None]
-        # first what the entries hold addresses of
+        # Extensions first: entries hold addresses of extension entries.
         await self._flush_to([(extension, extension.end) for extension in extensions])
         await self._flush_to(ends)
         for queue in dirty:
-            queue.ready_until = 0  # pages that are clean may leave the memory
+            queue.ready_until = 0  # clean pages may be evicted from memory
         self._queues.note_flushed(queues)
 
     async def _flush_to(self, ends: Sequence[tuple[ConsumeQueue | QueueExtension, int]]) -> None:
@@ -280,13 +288,15 @@ class Flusher:
         if written:
             await self._sync([segment for segment, _ in written], [part.segments.folder for part, _ in ends])
         for segment, position in written:
-            # The page that is written next stays: its first touch would cost the writer a fault.
+            # The page that is written next stays mapped: touching it again would cost the writer a page
+            # fault.
             segment.release_pages(0, min(position, segment.size))
         for part, end in ends:
             part.flushed = max(part.flushed, end)
 
     async def _sync_log(self, segments: list[Segment], size: int) -> None:
         file_sync = self._file_sync
+        # A new file needs its folder synced, which only a thread does.
         if file_sync is None or size > SHORT_SYNC or any(segment.fresh for segment in segments):
             await self._sync(segments, [self._log.segments.folder])
             return
@@ -295,6 +305,7 @@ class Flusher:
                 for segment in segments:
                     await file_sync.sync(segment.path)
             except CannotSync as error:
+                # The kernel refused the call without syncing anything: that is no failure of the disk.
                 _log.info("the commit log is synced by threads: %s", error)
                 self._file_sync = None
                 await self._in_thread(file_sync.close)
@@ -314,7 +325,7 @@ class Flusher:
             segment.fresh = False
 
     async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call `function` in a thread; OSError also if another call failed before or meanwhile."""
+        """Call `function` in a thread. Raises OSError also if another call failed before or meanwhile."""
         if not self._has_failed:
             try:
                 await self._in_thread(self._attempt, function, *arguments)
@@ -325,7 +336,7 @@ class Flusher:
         self._require_sound()
 
     def _require_sound(self) -> None:
-        """OSError once a flush has failed."""
+        """Raise OSError if any flush has failed."""
         if self._has_failed:
             raise OSError(errno.EIO, "a flush of the store failed")
 
@@ -338,7 +349,7 @@ class Flusher:
             raise
 
     async def flush_index_files(self) -> None:
-        """Make full index files durable and notes them in the checkpoint."""
+        """Make full index files durable and record them in the checkpoint."""
         files = [] if self._index is None else self._index.full_files_behind(self._checkpoint.index_offset)
         if not files:
             return
@@ -350,7 +361,8 @@ class Flusher:
             self._checkpoint.index_offset = ends[-1][1]
 
     async def flush_everything(self) -> None:
-        """For the stop: log, index, queues, checkpoint, in this order. OSError if the disk refuses."""
+        """Flush log, index, queues and checkpoint, in this order, for a stop. Raises OSError if the disk
+        refuses."""
         await self.flush_log()
         if self._index is not None:
             await self._in_thread(partial(self._index.drain, may_create=True))

@@ -1,9 +1,9 @@
-"""The message index: finds messages by key, UNIQ_KEY included (Java `IndexService`).
+"""The message index, which finds messages by key, UNIQ_KEY included (Java `IndexService`).
 
-Items are gathered and written `BATCH` or more at a time, before every query, at every flush and at the stop:
-that makes a send cheaper, and recovery puts what a killed process had gathered again. A batch is small enough
-to be written while a client that got its reply prepares the next request. Items that need a new file stay
-gathered until a worker has created it (`deferred`).
+Items are collected and written at least `BATCH` at a time, and before every query, at every flush and at the
+stop. That makes a send cheaper; after a kill, recovery adds the items that were still in memory. A batch is
+small enough to be written while a client that got its reply prepares the next request. Items that need a new
+file stay in memory until a worker has created it (`deferred`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from codec.store.index_file import (
 
 BATCH = 32
 MOST_PENDING = 1 << 20
-"""Items that may wait for a file; then the file is created at once."""
+"""Most items that wait for a file; beyond that, it is created in the event loop."""
 RELEASE_ITEMS = 1 << 16
 _DAMAGED = "%s is damaged: messages are indexed again from there on"
 
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class IndexHits(NamedTuple):
-    """Offsets by file and chain, newest first; the end values of the newest file."""
+    """Offsets, newest first within each file and chain, and the end values of the newest file."""
 
     offsets: list[int]
     last_timestamp: int
@@ -58,10 +58,10 @@ class IndexHits(NamedTuple):
 class Index:
     """All index files of a store, oldest first.
 
-    `deferred`: `drain` neither creates a file nor reads pages of one, but calls `file_wanted`; `build` and
-    `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`). `refused`
-    says that the disk has no room for more. If neither `slots` nor `items` is given, those of the files are
-    adopted, else Java's defaults.
+    If `deferred`, `drain` neither creates a file nor reads pages of one, but calls `file_wanted`; `build` and
+    `offer` then provide the file, and `resident` is True once its pages were read (`IndexFile.load_pages`).
+    `refused` is True while the disk has no room for more. If neither `slots` nor `items` is given, the
+    numbers are those of the existing files, otherwise Java's defaults.
     """
 
     def __init__(
@@ -81,11 +81,12 @@ class Index:
         self.deferred = self.resident = self.refused = False
         self.file_wanted: Callable[[], None] = lambda: None
         self.completed: Callable[[], None] = lambda: None
-        """Called when a file became full."""
+        """Called when a file has become full."""
         self.files: list[IndexFile] = []
 
     def survey(self) -> None:
-        """Find the files, and changes nothing. StoreSizeMismatch names one of another geometry. Blocks."""
+        """Find the files without changing anything. Raises StoreSizeMismatch, which names a file with other
+        numbers of slots and items. Blocks."""
         size = index_file_size(self.slots, self.items)
         paths = [path for path in self._disk.list(self._folder) if is_index_file_name(path.name)]
         self._found = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
@@ -103,8 +104,8 @@ class Index:
                 )
 
     def _adopt(self, written: dict[Path, int]) -> bool:
-        """Take the numbers of slots and items from the files, those of the most usual length first; False if
-        none tells them.
+        """Adopt the numbers of slots and items from a file, preferring the most common length. Return False
+        if no file reveals them.
         """
         counts = Counter(written.values())
         for path, length in sorted(written.items(), key=lambda one: (counts[one[1]], one[1]), reverse=True):
@@ -122,8 +123,8 @@ class Index:
         return False
 
     def _is_cut_off(self, path: Path, length: int) -> bool:
-        """Return True for a file that no settings would give this length, or whose items are where these put
-        them.
+        """Return True if no settings produce this length, or if the items lie where the current settings put
+        them: the file is then cut off, not of another geometry.
         """
         if length > index_file_size(self.slots, self.items):
             return not is_index_file_size(length)
@@ -137,7 +138,7 @@ class Index:
         return len(first) == ITEM.size and any(first) and ITEM.unpack_from(first, 0)[1] == begin_offset
 
     def open(self) -> None:
-        """Map what `survey` found; a file of another length, and those behind it, are removed. Blocks."""
+        """Map the files that `survey` found; remove a file of another length and all later ones. Blocks."""
         size = index_file_size(self.slots, self.items)
         is_cut = False
         for path, length in self._found.items():
@@ -151,8 +152,8 @@ class Index:
         self._found = {}
 
     def doubt_after(self, timestamp: int, offset: int = -1) -> None:
-        """Note that files are in doubt which were not complete and flushed at `timestamp` ms, or where it is
-        known, at commit-log offset `offset` (load after a power cut)."""
+        """Note, after a power cut, that files are in doubt unless they were complete and flushed at
+        `timestamp` ms or, if it is known, at commit-log offset `offset`."""
         self._doubted = [
             file
             for file in self.files
@@ -165,9 +166,10 @@ class Index:
         self._doubted = []
 
     def drop_unsound(self, stored_at: Callable[[int], int | None]) -> bool:
-        """Remove the files from the first on that contradicts itself, the one before or the log; True if any.
+        """Remove the first file that contradicts itself, its predecessor or the log, and all later ones.
+        Return True if there was one.
 
-        `stored_at`: the store time in ms of the record at an offset of the log, None where it has none.
+        `stored_at` returns the store time in ms of the record at an offset of the log, None if there is none.
         """
         end = -1
         for number, file in enumerate(self.files):
@@ -179,7 +181,8 @@ class Index:
         return False
 
     def take_back(self) -> None:
-        """After an unclean stop: takes back the last message, whose keys may be incomplete, and the rest."""
+        """Remove, after an unclean stop, the items of the last message, whose keys may be incomplete, and
+        those that the header does not know."""
         while self.files:
             self.files[-1].take_back()
             if self.files[-1].count > 1:
@@ -187,8 +190,8 @@ class Index:
             self.files.pop().destroy()
 
     def truncate(self, end: int) -> bool:
-        """Remove files that know messages at or after `end`, which will be other messages from now on; True
-        if there were any."""
+        """Remove files with messages at or after `end`, where other messages will be stored from now on.
+        Return True if there were any."""
         return self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
 
     def _drop(self, files: list[IndexFile]) -> bool:
@@ -198,12 +201,12 @@ class Index:
         return bool(files)
 
     def full_files_behind(self, offset: int) -> list[IndexFile]:
-        """Return the full files that end behind a commit-log offset, oldest first."""
+        """Return the full files whose last message is after a commit-log offset, oldest first."""
         return [file for file in self.files if file.full and file.end_offset > offset]
 
     @property
     def end_offset(self) -> int:
-        """Commit log offset of the last message that was indexed; -1 if none."""
+        """Commit-log offset of the last indexed message; -1 if there is none."""
         return (
             self.files[-1].end_offset
             if self.files and (self.files[-1].count > 1 or len(self.files) > 1)
@@ -217,7 +220,7 @@ class Index:
             self.drain()
 
     def add_items(self, items: Iterable[IndexItem]) -> None:
-        """Add items in the order of the log."""
+        """Add items, in log order."""
         self._pending += items
         if len(self._pending) >= BATCH:
             self.drain()
@@ -229,7 +232,8 @@ class Index:
             yield
 
     def drain(self, *, may_create: bool = False) -> None:
-        """Write what was gathered, as far as there are files for it, or all of it (which may block)."""
+        """Write the items in memory as far as the files have room; all of them if `may_create`, which may
+        block."""
         items, start = self._pending, 0
         if not items:
             return
@@ -256,16 +260,16 @@ class Index:
 
     @property
     def pending(self) -> int:
-        """The number of items that are gathered."""
+        """The number of items in memory."""
         return len(self._pending)
 
     @property
     def waits(self) -> bool:
-        """True if items wait for a file or its pages, which the disk may have room for."""
+        """True if items wait for a file or its pages, and the disk is not known to be full."""
         return bool(self._pending) and self._must_wait and not self.refused
 
     def refuse(self, error: OSError) -> None:
-        """Note that the disk is full: items stay gathered."""
+        """Note that the disk is full: items stay in memory."""
         if not self.refused:
             _log.warning("the index waits for room on the disk: %s", error)
         self.refused = True
@@ -278,13 +282,13 @@ class Index:
 
     @property
     def should_prepare(self) -> bool:
-        """True if a file should be built: one is needed now, or will be soon."""
+        """True if a file is needed now or will be soon, and none is prepared."""
         if self._spare is not None:
             return False
         return self.files[-1].nearly_full if self.files else bool(self._pending)
 
     def build(self) -> IndexFile:
-        """Create the next file. Blocks; safe in a worker thread."""
+        """Create the next file. Blocks; safe to call in a worker thread."""
         self._disk.make_folder(self._folder)
         file = IndexFile(self._disk, self._free_name(), self.slots, self.items)
         try:
@@ -295,7 +299,7 @@ class Index:
         return file
 
     def offer(self, file: IndexFile) -> None:
-        """Keep a file that was built ahead."""
+        """Keep a file that was built in advance."""
         if self._spare is None:
             self._spare = file
         else:
@@ -307,7 +311,7 @@ class Index:
             self.release_pages()
 
     def release_pages(self) -> None:
-        """Free the memory of pages: each new key touches one of its own, until all slots are in memory."""
+        """Release pages from memory: each new key touches another page, until all slots are in memory."""
         self._items_since_release = 0
         for file in self.files:
             file.release_pages()
@@ -325,7 +329,8 @@ class Index:
         return file
 
     def _free_name(self) -> Path:
-        """Return the local creation time; a later one if the clock went back, to keep the names in order."""
+        """Return a path named by the local creation time, or a later time if the clock went back: names stay
+        in order."""
         return self._folder / index_file_name_after(
             self.files[-1].path.name if self.files else "", index_file_name(self._now_ms())
         )
@@ -338,18 +343,20 @@ class Index:
         begin: int,
         end: int,
     ) -> Generator[Piece, None, IndexHits]:
-        """Offsets of messages that may have the key (hash equality), newest first, times in ms at second
-        precision. Yields each piece of a file before it is read."""
+        """Return the offsets of at most `limit` messages whose key hash matches, newest first. Times are in
+        ms with a precision of one second. Yields each range of a file before reading it."""
         self.drain(may_create=True)
         key_hash = index_key_hash(topic, key)
         gathered = (
             item[1] for item in reversed(self._pending) if item[0] == key_hash and begin <= item[2] <= end
         )
-        offsets = dict.fromkeys(islice(gathered, max(limit, 0)))  # what the disk has no room for
+        # Items are still in memory if the disk has no room for them.
+        offsets = dict.fromkeys(islice(gathered, max(limit, 0)))
         for file in reversed(self.files):
             if file.overlaps(begin, end):
                 found = yield from file.select(key_hash, limit - len(offsets), begin, end)
                 offsets.update(dict.fromkeys(found))
+            # A file begins where the one before it ends: all earlier files are older than `begin`.
             if file.begin_timestamp < begin or len(offsets) >= limit:
                 break
         newest = self.files[-1] if self.files else None
@@ -358,7 +365,8 @@ class Index:
         )
 
     def take_expired(self, physical_min: int) -> list[Segment]:
-        """Take out the files that end before `physical_min`, never the last. The caller destroys them."""
+        """Detach and return the files that end before `physical_min`, never the last. The caller destroys
+        them."""
         taken = []
         while len(self.files) > 1 and self.files[0].end_offset < physical_min:
             taken.append(self.files[0].segment)
@@ -366,7 +374,7 @@ class Index:
         return taken
 
     def close(self) -> None:
-        """Close the files; what was gathered and not drained is lost, as for a killed process."""
+        """Close the files. Items that were not drained are lost, as if the process were killed."""
         self._pending = []
         if self._spare is not None:
             self._spare.destroy()
@@ -377,7 +385,7 @@ class Index:
 
 
 def items_of(stored: QueueRun) -> Iterator[IndexItem]:
-    """Yield the index items of messages, each made when it is asked for."""
+    """Yield the index items of messages lazily."""
     for offset, text in zip(stored.offsets, stored.texts, strict=True):
         for key in index_keys(decode_properties(text)):
             yield index_key_hash(stored.topic, key), offset, stored.timestamp

@@ -1,11 +1,11 @@
-"""One index file: a header, slots, items chained newest to oldest (Java `IndexFile`, `IndexHeader`).
+"""One index file: a header, slots, and items chained from newest to oldest (Java `IndexFile`, `IndexHeader`).
 
 Item numbers begin at 1; the file is full when the next number reaches the item capacity. Times inside are
 whole seconds after the begin timestamp. A slot or chain value that is not between 1 and the item count means
 empty.
 
-A run of puts first raises the item count, then writes items and slots, then the rest of the header: a process
-killed in between leaves every chain whole, and `take_back` finds what the header does not know of.
+`put` first raises the item count, then writes items and slots, then the rest of the header: a process killed
+in between leaves every chain whole, and `take_back` finds the items that the header does not cover.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNT_AT = HEADER.size - SLOT.size
 
 
 Piece = tuple[Segment, int, int]
-"""A file, and position and length of bytes in it."""
+"""A file, and position and length of a range of bytes in it."""
 
 
 class IndexFile:
@@ -69,12 +69,12 @@ class IndexFile:
         HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
     def is_sound(self, before: int, stored_at: Callable[[int], int | None]) -> bool:
-        """Return False if the header contradicts its first or last item, or the log, or begin before
-        `before`. Blocks.
+        """Return False if the header contradicts the first or last item or the log, or if the file begins
+        before offset `before`. Blocks.
 
         `stored_at` is that of `Index.drop_unsound`.
         """
-        # A file is created for its first item: the header of one without any is lost, or was not written.
+        # A file is created for its first item: if there is none, the header is lost or was never written.
         if not 1 < self.count <= self.capacity or not 0 <= self.used_slots < self.count:
             return False
         ends = self._item(1)[1], self._item(self.count - 1)[1]
@@ -83,18 +83,18 @@ class IndexFile:
             return False
         if stored_at(self.begin_offset) not in (None, self.begin_timestamp):
             return False
-        # The time of a first item is relative to the end of the file before.
+        # The time of a first item is relative to the end of the previous file.
         seconds = time_difference(self.begin_timestamp, self.end_timestamp)
         return self.count == FIRST_TWO or self._item(self.count - 1)[2] == seconds
 
     @property
     def room(self) -> int:
-        """The number of items that fit and have their blocks on the disk; `make_room` gets more."""
+        """The number of items that fit into the reserved blocks; `make_room` reserves more."""
         reserved = (self.segment.reserved - self._items_at) // ITEM.size
         return max(min(reserved, self.capacity) - self.count, 0)
 
     def make_room(self) -> None:
-        """Reserve blocks for slots and for the next items. OSError if the disk is full. Blocks."""
+        """Reserve blocks for slots and for the next items. Raises OSError if the disk is full. Blocks."""
         self.segment.reserve(self._items_at + (self.count + 1) * ITEM.size)
 
     def put(self, items: Sequence[IndexItem]) -> None:
@@ -126,14 +126,14 @@ class IndexFile:
         )
 
     def take_back(self) -> None:
-        """Undo the last message's items, and a run of puts that was cut off behind them, so that they can
-        be put again.
+        """Undo the items of the last message, and later ones of an interrupted `put`, so that they can be
+        added again.
 
         `end_timestamp` is then exact to the second only.
         """
         before = self.count
         if before > self.capacity:
-            return  # no header that was written says so: see `is_sound`
+            return  # an impossible header, which `is_sound` refuses later
         while self.count > 1 and not self._is_settled(self.count - 1):
             self._undo(self.count - 1)
         if self.count == before:
@@ -147,7 +147,8 @@ class IndexFile:
         return ITEM.unpack_from(self.segment.view, self._items_at + number * ITEM.size)
 
     def _is_settled(self, number: int) -> bool:
-        """Return True for an item, linked and so written, of a message before the last that the header knows."""
+        """Return True if an item is linked, and so written, and belongs to a message before the last one in
+        the header."""
         key_hash, offset, _, _ = self._item(number)
         newest: int = SLOT.unpack_from(self.segment.view, slot_position(key_hash % self._slots))[0]
         return newest >= number and offset < self.end_offset
@@ -168,9 +169,11 @@ class IndexFile:
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
     def select(self, key_hash: int, limit: int, begin: int, end: int) -> Generator[Piece, None, list[int]]:
-        """Commit log offsets of items with this hash and a time in [begin, end] ms, newest first, at most
-        `limit`. Yields each piece of the file before it is read; the file may be removed meanwhile."""
+        """Return the commit-log offsets of at most `limit` items with this hash and a time in [begin, end]
+        ms, newest first. Yields each range of the file before reading it; the file may be removed in
+        between."""
         found: list[int] = []
+        # The slice keeps the file mapped if it is removed in between.
         segment, view = self.segment, self.segment.view[:]
         slot_at = slot_position(key_hash % self._slots)
         yield segment, slot_at, SLOT.size
@@ -185,15 +188,16 @@ class IndexFile:
                 break
             if hash_read == key_hash and begin <= time_read <= end:
                 found.append(offset)
+            # A damaged link to a later item would lead round in circles.
             if time_read < begin or previous >= number:
                 break
             number = previous
         return found
 
     def load_pages(self) -> None:
-        """Read the pages that the next items may go on, where they are not in memory. Blocks.
+        """Read the pages that the next items may go on, unless they are in memory. Blocks.
 
-        OSError if the disk has no room for them.
+        Raises OSError if the disk has no room for them.
         """
         self.make_room()
         segment = self.segment

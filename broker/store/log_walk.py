@@ -1,4 +1,4 @@
-"""Walks over the records of a commit log, as recovery needs them."""
+"""Walks over the records of a commit log, for recovery."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PR
 
 ZERO_BYTES = 8
 LENGTH_SIZE = 2
-"""The length of the properties, between topic and properties."""
+"""Size of the length field between topic and properties."""
 RELEASED_BYTES = 16 << 20
 LONGEST_PREFIX = max(prefix.size for prefix in PREFIXES.values())
 MAGICS = (MAGIC_V1, MAGIC_V2, MAGIC_FILLER)
@@ -24,7 +24,7 @@ Visit = Callable[[int, RecordScan], None] | None
 
 
 class LogBroken(Exception):
-    """A part of the log that was taken to be whole is not, from `offset` on."""
+    """Raised if a part of the log that should be whole is damaged, from `offset` on."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
@@ -32,18 +32,20 @@ class LogBroken(Exception):
 
 
 def walk_whole(log: CommitLog, start: int, visit: Visit = None) -> None:
-    """Visit the records from `start` to the end of the log. LogBroken if one of them is damaged: what is
-    behind it would be taken for what does not exist."""
+    """Visit the records from `start` to the end of the log. Raises LogBroken if one is damaged, because the
+    records after it would be treated as nonexistent."""
     reached, _ = walk(log, start, visit, end=log.end)
     if reached < log.end:
         raise LogBroken(reached)
 
 
 def scan_at(segment: Segment, position: int, limit: int, *, check_crc: bool = False) -> RecordScan:
-    """Check the record at a position of a file, as `scan_record`. CorruptionError. Blocks.
+    """Check the record at a position of a file, like `scan_record`. Raises CorruptionError. Blocks.
 
-    A record may reach into a hole, as its last bytes may be zeros; a filler does, as it is its 8 bytes.
+    A record may extend into a hole, because its last bytes may be zeros; a filler does, because only its
+    first 8 bytes are written.
     """
+    # Near a hole, the magic is checked with a read: touching a mapped hole would need a block on a full disk.
     if position + LONGEST_PREFIX > segment.data_end:
         head = segment.read(position, HEAD.size)
         if peek_record(head).magic not in MAGICS:
@@ -52,7 +54,7 @@ def scan_at(segment: Segment, position: int, limit: int, *, check_crc: bool = Fa
 
 
 def stored_at(log: CommitLog, offset: int) -> int | None:
-    """Store time in ms of the record at an offset; None if the log has none there."""
+    """Return the store time in ms of the record at an offset; None if the log has none there."""
     segment = log.segments.find(offset) if offset < log.end else None
     if segment is None:
         return None
@@ -72,9 +74,9 @@ def walk(
     doubt_from: int | None = None,
     power_lost: bool = False,
 ) -> tuple[int, int]:
-    """Visit whole records; return where the first one that is not whole begins, and the count.
+    """Visit whole records; return the offset of the first incomplete one, and the number visited.
 
-    From offset `doubt_from` on the end of a record may be missing, and with `power_lost` any page of it.
+    From offset `doubt_from` on, the end of a record may be missing, or with `power_lost` any page of it.
     """
     count = 0
     offset = start
@@ -126,7 +128,7 @@ def _walk_segment(
 
 def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:
     """Return True if the end of a page or of the record was never written: no CRC covers topic and
-    properties.
+    properties, so they are examined for zeros.
     """
     end = position + scan.total_size
     properties = end - len(scan.properties)

@@ -1,4 +1,4 @@
-"""News of what was stored: index items to add, listeners to call, in the order of the log."""
+"""Follow-up work for stored messages, in log order: index items to add, listeners to call."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from codec.core.derived import IndexItem
 from codec.core.run import QueueRun
 
 ITEMS_PER_LOOK = 16
-"""Items between two looks at the clock."""
+"""Items between two readings of the clock."""
 TURN_SECONDS = 0.0003
-"""The event loop does so much of this at a time."""
+"""Seconds of late work that the event loop does at a time."""
 MOST_LATE = 65536
-"""Bytes of properties and messages of long batches that may be late; further long ones wait."""
+"""Most bytes of long properties whose work may be late; beyond that, further long messages and batches
+wait."""
 
 
 class LateArrivals:
-    """Arrivals that wait for their turns. `bring_file` creates an index file that items wait for, or reads
-    its pages; `failed` gets what the disk refuses.
+    """Arrivals whose follow-up work a service does in small steps. `bring_file` creates an index file that
+    items wait for, or reads its pages; `failed` is called with an OSError of the disk.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class LateArrivals:
         return bool(self._waiting)
 
     def add(self, stored: Sequence[QueueRun], items: Iterable[IndexItem], weight: int = 0) -> None:
-        """Add messages after those that wait already, to tell of once their index items are added."""
+        """Queue messages behind those that wait: index items first, then listeners."""
         if not self._waiting:
             self._work = self._steps()
         self._waiting.append((stored, items, weight))
@@ -56,7 +57,7 @@ class LateArrivals:
         self._wake.set()
 
     def require_room(self) -> None:
-        """NotReady when others have to be done before a long message can be stored."""
+        """Raise NotReady if late work has to be done before another long message can be stored."""
         if self._weight >= MOST_LATE:
             raise NotReady(self.settled, in_order=True)
 
@@ -80,12 +81,12 @@ class LateArrivals:
                         await self.bring_file()
 
     def finish(self) -> None:
-        """Do everything at once, for the stop and where nothing else runs."""
+        """Do all the work now, for a stop or if nothing else runs."""
         for _ in self._work:
             pass
 
     def _steps(self) -> Iterator[None]:
-        """Yield after each index item, and after the messages of each queue."""
+        """Do the work; yield after each index item, and after the messages of each queue."""
         while self._waiting:
             stored, items, weight = self._waiting[0]
             if self._index is not None:
@@ -105,7 +106,7 @@ class LateArrivals:
 
 
 class News:
-    """Gathers what was stored until `announce`. `failed` gets what the disk refuses."""
+    """Collects follow-up work until `announce`. `failed` is called with an OSError of the disk."""
 
     def __init__(self, index: Index | None, failed: Callable[[OSError], object]) -> None:
         self._index = index
@@ -117,12 +118,13 @@ class News:
         self.late = LateArrivals(index, self.listeners, failed)
 
     def add(self, stored: Sequence[QueueRun], items: list[IndexItem]) -> None:
-        """Add messages that listeners hear of, and index items, of others too."""
+        """Add messages to pass to listeners, and index items, which may belong to other messages too."""
         self._stored += stored
         self._items += items
 
     def add_late(self, stored: QueueRun, told: Sequence[QueueRun], weight: int) -> None:
-        """Leave the index items of messages to the service, after those before them, and then to tell of them."""
+        """Leave to the service, in order, the index items of `stored`, and then the calls of listeners with
+        `told`."""
         self._leave_to_service()
         self.late.add(told, items_of(stored), weight)
 
@@ -131,6 +133,7 @@ class News:
         if not (self._stored or self._items):
             return
         if self.late:
+            # The index and listeners get messages in log order, so these have to wait as well.
             self._leave_to_service()
             return
         stored, items = self._stored, self._items

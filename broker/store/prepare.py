@@ -1,10 +1,11 @@
-"""Files and pages that are prepared in worker threads before the writer needs them (Java
+"""Preparation, in worker threads, of files and pages before the writer needs them (Java
 `AllocateMappedFileService`).
 
-Files: the next one of the commit log as soon as the last one was begun, of a consume queue or the index when
-the last one is nearly full. Pages of the commit log: the first touch of a page costs the writer more than
-everything else the kernel does for a message (memory is found and zeroed, 2 µs a KB), so the next megabytes
-are allocated meanwhile. Not with SYNC_FLUSH, where every flush would have to write what is still empty.
+Files: the next file of the commit log is created as soon as the last one is begun, that of a consume queue or
+the index when the last one is nearly full. Pages of the commit log: the first touch of a page costs the
+writer more than everything else that the kernel does for a message (memory is found and zeroed, 2 µs per KB),
+so the next megabytes are allocated in advance; not with SYNC_FLUSH, where every flush would have to write
+pages that are still empty.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Preparer:
             index.completed = self.wake
 
     def wake(self) -> None:
-        """Check at once what is to be prepared."""
+        """Check now what has to be prepared."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -68,12 +69,12 @@ class Preparer:
             with trio.move_on_after(PERIOD_SECONDS) as period:
                 await self._wake.wait()
             if period.cancelled_caught and self._index is not None:
-                self._index.resident = False  # unless they are used, pages leave the memory
+                self._index.resident = False  # pages that are not used may be evicted from memory
             self._wake = trio.Event()
 
     async def _prepare(self) -> None:
         if (missing := self._log.grows) is not None:
-            with contextlib.suppress(OSError):  # the writer will ask again
+            with contextlib.suppress(OSError):  # the writer will ask again and get the error
                 await self._in_thread(missing[0].reserve, missing[1])
             self._log.note_reserved()
         segments = self._log.segments
@@ -85,10 +86,12 @@ class Preparer:
             await self._readiness.build(queue.segments, queue.next_file_start())
 
     async def index_file(self) -> None:
-        """Bring what index items need now or soon, a file or pages of the last; write the items."""
+        """Provide the file, or the pages of the last one, that index items need now or soon; write the
+        items."""
         index = self._index
         if index is None:
             return
+        # Reset for the attempt, and restored if it fails: `refuse` logs a full disk only once.
         refused, index.refused = index.refused, False
         try:
             if index.should_prepare:
@@ -105,7 +108,7 @@ class Preparer:
 
 
 async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
-    """Allocate pages of the log ahead of the writer; end if the kernel does not know how."""
+    """Allocate pages of the log ahead of the writer; return if the kernel does not support that."""
     wanted = trio.Event()
 
     def want() -> None:
@@ -124,9 +127,9 @@ def _populate(segment: Segment, position: int, length: int) -> bool:
     try:
         segment.reserve(position + length)
         return not length or segment.populate_pages(position, length)
-    except ValueError:  # the file was closed meanwhile
+    except ValueError:  # the file was closed in the meantime
         return True
-    except OSError:  # the disk is full, which the writer will see
+    except OSError:  # the disk is full; the writer will get the error
         return True
 
 
@@ -135,16 +138,16 @@ _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 
 
 class Room:
-    """Brings what the next record and the next entry go on."""
+    """Provides the files, blocks and pages for the next record and the next entry."""
 
     def __init__(self, log: CommitLog, readiness: Readiness) -> None:
         self._log = log
         self._readiness = readiness
 
     def make(self, size: int) -> AppendResult | None:
-        """Make the log ready for a run of `size` bytes, in the next file if need be.
+        """Make the log ready for a run of `size` bytes, in the next file if necessary.
 
-        A refusal if it is too long or the file cannot be created.
+        Return a refusal if the run is too long or the disk refuses. Raises NotReady like `next_file`.
         """
         segments = self._log.segments
         if size + FILLER_HEAD_SIZE > segments.size:
@@ -155,15 +158,15 @@ class Room:
         missing = self._log.unreserved(size)
         if missing is not None:
             return None if self._has_room(*missing, self._log.note_reserved) else NO_FILE
-        if self._log.fits(size):  # a worker has reserved the blocks, and not said so yet
+        if self._log.fits(size):  # a worker has reserved the blocks but not called `note_reserved` yet
             self._log.note_reserved()
             return None
         return self.next_file()
 
     def next_file(self) -> AppendResult | None:
-        """End the current file of the log and begin the next one; a refusal if it cannot be created.
+        """End the current file of the log and begin the next one. Return a refusal if it cannot be created.
 
-        NotReady if it has to be created first.
+        Raises NotReady if it has to be created first.
         """
         segments = self._log.segments
         if self._readiness.strict and self._is_refused(segments, self._log.next_start):
@@ -176,10 +179,10 @@ class Room:
         return None
 
     def is_ready(self, queue: ConsumeQueue, entries: int, hold: Hold | None = None) -> bool:
-        """Return False if the disk refused the file or the blocks that so many entries need.
+        """Return False if the disk refused the file or the blocks that `entries` entries need.
 
-        NotReady if it has to be asked for them first, or to read a page that the entries go on, or if the
-        queue is on `hold` for others.
+        Raises NotReady if these have to be created first, if a page of the entries has to be read, or if the
+        queue is reserved by another `hold`.
         """
         if self._readiness.strict:
             if queue.hold is not None and queue.hold is not hold:
@@ -193,9 +196,9 @@ class Room:
         return unreserved is None or self._has_room(*unreserved, queue.set_ready)
 
     def _has_room(self, segment: Segment, end: int, done: Callable[[], None]) -> bool:
-        """Have blocks of a file reserved up to a position, and call `done`. False if the disk is full.
+        """Reserve blocks of a file up to a position, and call `done`. Return False if the disk is full.
 
-        NotReady if it has to be asked first.
+        Raises NotReady if a worker has to reserve them first.
         """
         error = self._readiness.refusals.pop(segment, None)
         if error is None and self._readiness.strict:

@@ -1,4 +1,4 @@
-"""The entries in a file of a consume queue: at a place, and those that recovery finds."""
+"""The entries in files of a consume queue: those in a given range, and those that recovery finds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _walk = ENTRY.struct.iter_unpack
 
 
 def entries_at(place: tuple[Segment, int, int] | None) -> Iterator[tuple[int, int, int]]:
-    """Return the entries at a place that `ConsumeQueue.place` returned."""
+    """Return the entries in the range that `ConsumeQueue.place` returned."""
     if place is None:
         return iter(())
     segment, position, length = place
@@ -43,7 +43,8 @@ def first_record(segments: Iterable[Segment]) -> int:
 
 
 def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
-    """Return the byte offset behind the valid entries of some files, and the end of the last record named."""
+    """Return the byte offset after the valid entries of some files, and the end of the last record in
+    them."""
     end, reached = start, 0
     for segment in segments:
         end = segment.start
@@ -59,7 +60,7 @@ def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
 
 
 def trusted_end(segments: Sequence[Segment], physical_start: int) -> int:
-    """Return the byte offset behind the whole entries of records before `physical_start`."""
+    """Return the byte offset after the whole entries of records before `physical_start`."""
     end, last = segments[0].start if segments else 0, -1
     for segment in reversed(segments):
         offset, size, _ = next(found_entries(segment), NOTHING)
@@ -75,7 +76,8 @@ def trusted_end(segments: Sequence[Segment], physical_start: int) -> int:
 
 
 def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -> bool:
-    """Return True if there are entries behind byte offset `end` of the queue, of records before `sure_until`."""
+    """Return True if there are entries, of records before `sure_until`, after byte offset `end` of the
+    queue."""
     for segment in segments:
         position = end - segment.start
         for start, stop in segment.data_ranges(max(position, 0)) if position < segment.size else ():
@@ -90,12 +92,13 @@ def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -
 
 
 def _found_end(segment: Segment) -> int:
-    """Return the position behind all entries: the last of them may end in a hole, as its tags code may be 0."""
+    """Return the position after all entries. The last one may end in a hole, because its tags code may be
+    0."""
     return min(segment.found_size // ENTRY_SIZE, -(-segment.data_end // ENTRY_SIZE)) * ENTRY_SIZE
 
 
 FILLERS_AT_ONCE = 1024
-"""Filler entries that a search looks at together."""
+"""Entries that a search reads at once after it met a filler entry."""
 
 
 def first_entry_at(queue: ConsumeQueue, physical_offset: int, require: Require | None) -> int:
@@ -116,7 +119,8 @@ def first_entry_at(queue: ConsumeQueue, physical_offset: int, require: Require |
 
 
 def last_address(queue: ConsumeQueue) -> int | None:
-    """Address of the last extension entry; the queue may have been without an extension for a while."""
+    """Return the address of the last extension entry. Later entries have none if the extension was turned off
+    for a while."""
     for number in range(queue.next_offset - 1, queue.segments.start // ENTRY_SIZE - 1, -1):
         code = queue.entry(number)[2]
         if is_address(code):
@@ -136,14 +140,14 @@ def _behind_first_fillers(queue: ConsumeQueue, require: Require | None) -> int:
 
 
 def _before(queue: ConsumeQueue, end: int, count: int, require: Require | None) -> bytes:
-    """At most `count` entries before `end`, those of one file."""
+    """Return at most `count` entries before `end`, from one file."""
     per_file = queue.segments.size // ENTRY_SIZE
     start = max(end - count, (end - 1) // per_file * per_file)
     return _read(queue, start, end - start, require)
 
 
 def _read(queue: ConsumeQueue, begin: int, count: int, require: Require | None) -> bytes:
-    """At most `count` entries from `begin` on, those of one file."""
+    """Return at most `count` entries from `begin` on, from one file."""
     place = queue.place(begin, count)
     if place is None:
         raise IndexError(begin)

@@ -1,10 +1,10 @@
-"""Keeps the event loop from waiting for the disk: pages that are not in memory, files that do not exist yet.
+"""Keeps the event loop from waiting for the disk, be it for pages not in memory or for files not yet created.
 
 While `strict` is set, code that would wait raises NotReady before it has changed anything. Its `ready()` does
-the work in a worker thread, and the caller tries again. Outside of that (recovery, tests) everything blocks.
+the work in a worker thread, and the caller tries again. Otherwise (recovery, tests) everything blocks.
 
-Residency is asked of the kernel (mincore) once a second for each `CHUNK` of a file; cold chunks are read as a
-whole. The pages that the next message goes on are asked for one by one when they may have become cold.
+The kernel is asked for residency (mincore) once a second for each `CHUNK` of a file; a cold chunk is read as
+a whole. The pages of the next message are checked one by one when they may have become cold.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from broker.store.segment_list import SegmentList
 
 CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0
-"""The time for which a chunk counts as resident after it was seen so."""
+"""Seconds for which a chunk counts as resident after the kernel reported it."""
 
 MOST_READS = 24
-"""Worker threads that wait for cold pages at a time, so that some of trio's 40 are left to flush, to save a
-table or to create a file: readers of old messages on a slow disk would take all of them."""
+"""Most worker threads that read cold pages at a time, so that some of trio's 40 are left to flush, to save a
+table or to create a file: readers of old messages on a slow disk would occupy all of them."""
 UNMAPPED_IN_A_TURN = 256
 KNOWN_CHUNKS = 64
-"""Longer ranges are looked at in parts."""
+"""Most chunks that `knows` examines; a longer range counts as unknown."""
 
 InThread = Callable[..., Any]
-"""`await in_thread(function, *arguments)`, as `trio.to_thread.run_sync`."""
+"""A function like `trio.to_thread.run_sync`: `await in_thread(function, *arguments)`."""
 
 Chunk = tuple[Segment, int]
 T = TypeVar("T")
@@ -49,13 +49,14 @@ class Readiness:
         self._resident: set[Chunk] = set()
         self._times: dict[Segment, int] = {}
         self.refusals: dict[Segment, OSError] = {}
-        """The reasons why files cannot grow, for the requests that asked."""
+        """The errors of files that cannot grow, for the requests that needed it."""
         self._reads = trio.CapacityLimiter(MOST_READS)
         self._files = trio.Lock()
-        """Held by creations and removals of files, in the order of the calls: a name can be used again."""
+        """Held while files are created or removed, which keeps the order of the calls: a name may be
+        reused."""
 
     async def forget(self) -> None:
-        """Run the service: what is known gets old, and files that are not used any more are unmapped."""
+        """Run the service that forgets known residency and unmaps files that are no longer used."""
         while True:
             await trio.sleep(KNOWN_SECONDS)
             self._resident = set()
@@ -76,19 +77,22 @@ class Readiness:
             self.strict = False
 
     async def when_ready(self, function: Callable[..., T], *arguments: object) -> T:
-        """As `attempt`, but waits for the disk and calls the function again. OSError if the disk refuses."""
+        """Like `attempt`, but wait for the disk and call the function again. Raises OSError if the disk
+        refuses."""
         while True:
             try:
                 return self.attempt(function, *arguments)
             except NotReady as error:
-                missing = error.with_traceback(None)  # which refers to this frame
+                # Its traceback refers to this frame: the cycle would keep the request's body, up to 4 MiB, in
+                # memory until the garbage collector runs.
+                missing = error.with_traceback(None)
             await missing.ready()
 
     # --- pages
 
     def knows(self, segment: Segment, position: int, length: int) -> bool:
-        """Return True if these bytes of a file, not too many, were seen in memory: a quick look that asks
-        nobody.
+        """Return True if these bytes are known to be in memory. This is quick: it does not ask the kernel,
+        and returns False for more than `KNOWN_CHUNKS` chunks.
         """
         first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
         resident = self._resident
@@ -99,7 +103,7 @@ class Readiness:
         )
 
     def require(self, segment: Segment, position: int, length: int, limit: int | None = None) -> None:
-        """NotReady if reading these bytes would wait. Nothing is written from position `limit` on."""
+        """Raise NotReady if reading these bytes would wait. Nothing is written from position `limit` on."""
         if self.strict:
             cold = self.cold(segment, position, length, limit)
             if cold:
@@ -144,7 +148,7 @@ class Readiness:
         return NotReady(ready)
 
     def require_pages(self, places: Iterable[Place], done: Callable[[], None]) -> None:
-        """NotReady if pages that the next message goes on are cold; calls `done` once they are not."""
+        """Raise NotReady if pages that the next message goes on are cold; call `done` once they are not."""
         cold = [(segment, position) for segment, position in places if not segment.is_resident(position, 1)]
         if not (self.strict and cold):
             done()
@@ -156,13 +160,14 @@ class Readiness:
 
         async def ready() -> None:
             await self._in_thread(load)
-            if all(segment.is_mapped for segment, _ in cold):  # else the caller asks again
+            if all(segment.is_mapped for segment, _ in cold):  # otherwise the caller asks again
                 done()
 
         raise NotReady(ready, in_order=True)
 
     def modified_ms(self, segments: list[Segment], segment: Segment) -> int:
-        """Modification time in ms of one of these files. NotReady if strict and not known."""
+        """Return the modification time in ms of one of these files. Raises NotReady if strict and not
+        known."""
         if not self.strict:
             return segment.modified_ms
         known = self._times.get(segment)
@@ -186,8 +191,8 @@ class Readiness:
         return NotReady(ready, in_order=True)
 
     def reserving(self, segment: Segment, end: int, done: Callable[[], None]) -> NotReady:
-        """Return the error to raise for blocks that a file needs up to a position; keep a refusal for a
-        while.
+        """Return the error to raise for blocks that a file needs up to a position. A refusal of the disk is
+        kept in `refusals` for a while.
         """
 
         async def ready() -> None:
@@ -201,7 +206,8 @@ class Readiness:
         return NotReady(ready, in_order=True)
 
     async def build(self, segments: SegmentList, start: int) -> None:
-        """Create the file that begins at `start`, if still wanted; keep a refusal for `append`."""
+        """Create the file that begins at `start` if it is still needed; keep a refusal of the disk in
+        `segments.refused`."""
         async with self._files:
             if segments.wants(start):
                 try:
@@ -211,11 +217,11 @@ class Readiness:
 
     @contextlib.asynccontextmanager
     async def files_kept(self) -> AsyncIterator[None]:
-        """Return no file is created or removed by a worker inside the block."""
+        """Let no worker create or remove a file inside the block."""
         async with self._files:
             yield
 
     async def change_files(self, change: Callable[[], None]) -> None:
-        """Run a removal or creation of files in a worker."""
+        """Run a removal or creation of files in a worker thread."""
         async with self._files:
             await self._in_thread(change)

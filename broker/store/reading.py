@@ -1,10 +1,10 @@
-"""Reads of one queue: a window of entries, filtered, and the records they point at (Java
+"""Reads of one queue: a window of entries, filtered, and the records they point to (Java
 `DefaultMessageStore.getMessage`).
 
 The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
-A batch is full by count or bytes; the limits are smaller for records that are far behind the log's end ("in
-disk": more than 40 % of the machine's RAM). Neighbouring records are returned as one view. What is taken is
-decided in `codec.core.delivery`.
+Count and bytes of a result are limited; the limits are smaller for records far before the end of the log ("in
+disk": further than 40 % of the machine's RAM). Neighbouring records are returned as one view.
+`codec.core.delivery` selects the records.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 
 WINDOW = 16_000 // ENTRY_SIZE
 LONGEST_WINDOW = 64_000 // ENTRY_SIZE
-"""Entries that one pull looks at."""
+"""Most entries that one pull examines."""
 CLOSE_TOGETHER = 8
-"""Records lie close together if they take at least one of so many bytes from the first to the last."""
+"""Records are close together if the range from the first to the last is at most this many times their
+size."""
 READ_BYTES = 64 * ENTRY_SIZE
-"""Entries are read in parts of so many bytes: most pulls take no more than 32 records."""
+"""Bytes of entries that are read at a time: most pulls return at most 32 records."""
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
 AcceptsExtension = Callable[[ExtensionEntry | None], bool]
-"""Judges the extension of a queue entry; None: it has none."""
+"""Judges the extension of a queue entry, or None if it has none."""
 
 
 class Reader:
-    """Serves `MessageStore.get`. NotReady when `readiness` is strict and pages have to be read first."""
+    """Serves `MessageStore.get`. Raises NotReady if `readiness` is strict and pages have to be read first."""
 
     def __init__(
         self, config: StoreConfig, log: CommitLog, queues: ConsumeQueues, readiness: Readiness
@@ -58,8 +59,8 @@ class Reader:
         )
 
     def is_in_disk(self, physical_offset: int) -> bool:
-        """Return True for a record more than 40 % of the RAM behind the end, which Java takes as not in
-        memory.
+        """Return True if a record is further from the end of the log than 40 % of the RAM: Java assumes that
+        it is not in memory.
         """
         return self._log.end - physical_offset > self._memory_limit
 
@@ -74,10 +75,10 @@ class Reader:
         accepts_record: AcceptsRecord | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult:
-        """Return the records of a queue from `offset` on, at most `max_nums` (always the first, whatever its
+        """Return at most `max_nums` records of a queue from `offset` on (always the first, whatever its
         size).
 
-        They are filtered by tags code, by the queue's extension, and then by record.
+        They are filtered by tags code, by extension, and then by record.
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
@@ -121,8 +122,7 @@ class Reader:
         )
 
     def _read_window(self, delivery: Delivery, queue: ConsumeQueue, offset: int, max_nums: int) -> None:
-        """Read the entries from `offset` on, as many as one pull looks at. NotReady if they must be read from
-        the disk."""
+        """Read the window of entries from `offset` on. Raises NotReady if they must be read from the disk."""
         count = WINDOW if max_nums <= WINDOW else min(max_nums, LONGEST_WINDOW)
         place = queue.place(offset, count)
         if place is None:
@@ -141,8 +141,8 @@ class Reader:
         accepts_extension: AcceptsExtension | None,
         code: int,
     ) -> bool:
-        """Return True if the entry with this code, of a queue that may have an extension, is one of a message
-        that may be wanted; as in Java, it is if its extension cannot be found."""
+        """Return True if an entry with this code, of a queue that may have an extension, passes the filters
+        by tags code and extension. As in Java, it passes the former if its extension cannot be found."""
         extension = queue.extended(code, self._readiness.require)
         is_lost = extension is None and is_address(code)
         tags_code = code if extension is None else extension.tags_code
@@ -151,7 +151,8 @@ class Reader:
         return accepts_extension is None or accepts_extension(extension)
 
     def _accepts_record(self, accepts: AcceptsRecord, offset: int, size: int, is_first: bool) -> bool | None:
-        """Return what `accepts` says about a record; None if it is cold, unless it is the first: NotReady."""
+        """Return the result of `accepts` for a record; None, which ends the read, if it is cold. Raises
+        NotReady if the first one is cold."""
         cold = self._cold(offset, size) if self._readiness.strict else []
         if cold:
             if is_first:
@@ -161,7 +162,7 @@ class Reader:
         return record is not None and accepts(record)
 
     def _views(self, delivery: Delivery) -> list[memoryview]:
-        """Return views of the records. NotReady if they must be read from the disk."""
+        """Return views of the records. Raises NotReady if they must be read from the disk."""
         views: list[memoryview] = []
         cold: list[Chunk] = []
         for stretches in delivery.files:
@@ -176,8 +177,8 @@ class Reader:
         return views
 
     def _cold_of(self, segment: Segment, stretches: Stretches) -> list[Chunk]:
-        """Return the chunks of the records that are not resident, and of all between records close
-        together.
+        """Return the chunks of the records that are not resident; if the records are close together, also
+        those between them.
         """
         begin, length = stretches.begins[0], stretches.end - stretches.begins[0]
         if self._readiness.knows(segment, begin, length):
@@ -197,7 +198,7 @@ class Reader:
 
 
 def _out_of_range(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int]:
-    """Return the reason why nothing can be read at `offset`, and where to continue."""
+    """Return the status of a read at an `offset` without messages, and the offset to continue at."""
     if queue.next_offset == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < queue.min_offset:

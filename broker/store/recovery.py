@@ -1,22 +1,22 @@
 """Recovery of a store when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`,
 `recoverAbnormally`).
 
-1. Queues: valid entries from the third-last file of each on.
-2. Log: record by record with CRC, from the third-last file after a clean stop, after a power cut from where
-   the checkpoint says that everything is on the disk.
-3. The log ends at the first record that is not whole; what follows is removed, or the store refused
-   (damage.py). Queue entries beyond it are removed too.
-4. Records that may lack entries are dispatched: after an unclean stop those that were read (puts are
-   idempotent), after a clean one those behind the last queue entry.
-5. The index gets what is missing; after an unclean stop the last message that it knows is put again, with all
+1. Queues: find the valid entries, from the third-last file of each queue on.
+2. Log: check record by record, with CRC, from the third-last file after a clean stop; after a power cut, from
+   the offset up to which, according to the checkpoint, everything is on the disk.
+3. The log ends at the first incomplete record; the bytes after it are removed, or the store is refused
+   (damage.py). Queue entries after it are removed as well.
+4. Records that may not have entries are dispatched: after an unclean stop those that were read (puts are
+   idempotent), after a clean one those after the last queue entry.
+5. The index gets the missing items; after an unclean stop, the last message in it is added again, with all
    its keys.
 
-Beyond Java: if the machine was not restarted since (clean stop, or a kill), all pages are what was written,
-so only the last 64 MiB that the queues know, and what follows, are checked, and index files are kept and
-completed instead of removed. Queues and index files are derived data, which never keeps a store from opening:
-where they contradict themselves or the log, they are rebuilt. Bytes behind the end are zeroed, durably, so
-that they cannot come to life behind new records. Nothing is changed until it is clear that the log may be
-opened.
+Beyond Java: if the machine was not restarted in between (clean stop, or a kill), all pages are as they were
+written. Then only the last 64 MiB with queue entries, and the records after them, are checked, and index
+files are kept and completed instead of removed. Queues and index files are derived data, which never prevents
+a store from opening: where they contradict themselves or the log, they are rebuilt. Bytes after the end are
+durably zeroed, so that they cannot reappear after new records. Nothing is changed until it is certain that
+the log may be opened.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 
 INDEX_CATCH_UP = 2 << 30
-"""Bytes of log, from its end, that are read at most to complete the index."""
+"""Most bytes at the end of the log that are read to complete the index."""
 
 _GONE = (
     "the commit log ends at offset %d, and was on the disk up to offset %d: the messages in between are gone, and "
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecoveryReport(NamedTuple):
-    """`start` and `end` of the part of the log that was checked, records in it, queues that were rebuilt."""
+    """`start` and `end` of the checked part of the log, the number of its records, and of rebuilt queues."""
 
     start: int
     end: int
@@ -71,7 +71,8 @@ def recover(
     dispatcher: Dispatcher,
     stop: Stop,
 ) -> RecoveryReport:
-    """Make log, queues and index agree, and set where the next record goes. StoreDamaged. Blocks."""
+    """Make log, queues and index agree, and set the offset of the next record. Raises StoreDamaged.
+    Blocks."""
     while True:
         try:
             return _recover(config, disk, log, queues, index, checkpoint, deleted, dispatcher, stop)
@@ -100,9 +101,8 @@ def _recover(
         return RecoveryReport(0, 0, 0, 0)
     marked = [queue for queue in queues if queue.topic in deleted.ends]
     gone = [queue for queue in marked if deleted.has(queue.topic, queue.first_record)]
-    dispatcher.gaps.update(
-        (queue.topic, queue.queue_id) for queue in gone
-    )  # a refused deletion had successors
+    # If the disk refused the deletion, messages were stored in these queues afterwards: they are rebuilt.
+    dispatcher.gaps.update((queue.topic, queue.queue_id) for queue in gone)
     destroy_gone = queues.take(gone)
     power_lost = stop is Stop.POWER_LOST
     start = safe_start(config, log, checkpoint) if power_lost else 0
@@ -113,6 +113,7 @@ def _recover(
     doubt_from = None if stop is Stop.CLEAN else max(start if power_lost else checkpoint.log_offset, 0)
     check_crc = config.check_crc_on_recover
     end, count = walk(log, start, None, check_crc=check_crc, doubt_from=doubt_from, power_lost=power_lost)
+    # Nothing is changed before this call, which refuses a damaged log.
     _cut_log(config, disk, log, queues, checkpoint, stop, end)
     destroy_gone()
     for queue in queues:
@@ -132,8 +133,8 @@ def _recover(
 
 
 def _refuse_without_log(config: StoreConfig, queues: ConsumeQueues) -> None:
-    """Refuse queues with entries whose log is gone: its disk may not be mounted. Java begins an empty store
-    and removes the queues. Blocks.
+    """Raise StoreDamaged if queues have entries but the log is gone: its disk may not be mounted. Java starts
+    an empty store and removes the queues. Blocks.
     """
     for queue in queues:
         queue.recover(0)
@@ -155,6 +156,7 @@ def _cut_log(
     end: int,
 ) -> None:
     behind = look_behind(log, end)
+    # These bytes were on the disk, so they are no torn write: a copy is kept.
     is_safe = stop is Stop.CLEAN or end < checkpoint.log_offset
     if behind.record is None:
         must_copy = is_safe and behind.length > 0
@@ -182,13 +184,14 @@ def _is_explained(
     end: int,
     behind: Behind,
 ) -> bool:
-    """Return True if whole records behind one that is not are no sign of damage."""
+    """Return True if whole records after an incomplete one are no sign of damage."""
     if stop is Stop.POWER_LOST:
         if checkpoint.log_offset >= 0:
             return end >= checkpoint.log_offset
         return behind.record is not None and behind.record.store_timestamp > checkpoint.physic
     if stop is Stop.CLEAN:
         return False
+    # A run is written with its first four bytes last: a kill leaves the other records of the run whole.
     segment = log.segments.find(end)
     is_begun = segment is not None and not any(segment.view[end - segment.start :][:4])
     return is_begun and queues.max_physical_offset <= end
@@ -197,7 +200,7 @@ def _is_explained(
 def _mark_unsynced(
     log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop, start: int
 ) -> None:
-    """After an unclean stop: has the next flush sync what may be in the page cache only."""
+    """Make the next flush, after an unclean stop, sync all data that may be in the page cache only."""
     log.segments.sync_cuts()
     for queue in queues:
         queue.sync_cuts()
@@ -221,7 +224,8 @@ def _recover_queues(
     stop: Stop,
     start: int,
 ) -> bool:
-    """Give records their entries; True if records behind the last entry were found after a clean stop."""
+    """Add missing entries of records. Return True if records after the last entry were found after a clean
+    stop."""
     for queue in list(queues):
         if stop is Stop.POWER_LOST:
             queue.distrust(start)
@@ -243,7 +247,8 @@ def _recover_queues(
 
 
 def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
-    """Return False if the last entry contradicts the log. Records of other topics stand in light queues."""
+    """Return False if the last entry contradicts the log. Entries of light queues (LMQ) are not compared:
+    their records belong to other topics."""
     if not queue.max_physical_offset or queue.topic.startswith(LMQ_PREFIX):
         return True
     last, first = queue.next_offset - 1, queue.segments.start // ENTRY_SIZE
@@ -260,12 +265,13 @@ def _may_lack_entries(queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop)
 
 
 def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:
-    """Give records behind the last entry of any queue their entries; True if there were any."""
+    """Add entries of the records after the last entry of any queue. Return True if there were any."""
     start = max(queues.max_physical_offset, log.start)
     dispatcher.partial = False
     reached, count = walk(log, start, dispatcher.put_entry, end=log.end)
     if reached < log.end:
         _log.warning("no record begins at %d, where the consume queues end: they are rebuilt", start)
+        # The whole log is read before queues are removed, so that refused damage leaves them unchanged.
         walk_whole(log, log.start)
         queues.destroy(list(queues))
         dispatcher.gaps.clear()
@@ -282,10 +288,12 @@ def _rebuild_gaps(
         return 0
     _log.warning("entries of consume queues are missing, they are rebuilt: %s", sorted(gaps))
     try:
+        # The whole log is read before queues are removed, so that refused damage leaves them unchanged.
         walk_whole(log, log.start)
     except LogBroken:
         dispatcher.gaps = gaps
         raise
+    # Should the rebuild be interrupted, the next start compares all queues with the log.
     checkpoint.queues_crc = REBUILDING
     checkpoint.save(checkpoint.content())
     queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])

@@ -1,8 +1,8 @@
-"""The place in the commit log where the check of a start begins, and what of it the queues know.
+"""The commit-log offset at which the check of a start begins.
 
-After a power cut everything before the place that the checkpoint knows is on the disk. If the machine was not
-restarted since, every page is what was written: then the last files are checked, and no more than
-`CHECKED_BYTES` before the end that the queues know.
+After a power cut, everything before the offset in the checkpoint is on the disk. If the machine was not
+restarted since, every page is as it was written: then only the last files are checked, and at most
+`CHECKED_BYTES` before the last record that has a queue entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Stop(enum.Enum):
-    """The way in which the store was left: the process may have been killed, or the machine too."""
+    """The way the store was left: by a clean stop, a killed process, or a machine that lost power."""
 
     CLEAN = enum.auto()
     KILLED = enum.auto()
@@ -39,14 +39,14 @@ class Stop(enum.Enum):
 def usual_start(
     config: StoreConfig, log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop
 ) -> int:
-    """Return the place where the check begins when every page is there."""
+    """Return the offset at which the check begins if no page was lost."""
     last_files = log.segments.segments[-RECOVERED_FILES:]
     start = last_files[0].start if stop is Stop.CLEAN else _start_by_times(config, log, checkpoint)
     return max(start, _record_before_end(log, queues))
 
 
 def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
-    """Return the place where the check begins after a power cut: everything before is on the disk."""
+    """Return the offset at which the check begins after a power cut: everything before it is on the disk."""
     known = checkpoint.log_offset
     if known >= 0 and checkpoint.is_current:
         start = known
@@ -72,7 +72,7 @@ def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint)
 
 
 def _first_timestamp(segment: Segment) -> int:
-    """Store time in ms of a file's first record; 0 if there is none."""
+    """Return the store time in ms of the first record of a file; 0 if there is none."""
     if not segment.data_end:
         return 0
     _, magic = peek_record(segment.view, 0)
@@ -82,7 +82,7 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 def _newest_timestamp(log: CommitLog) -> int:
-    """Highest store time in ms in the last file that has records; 0 if there is none."""
+    """Return the highest store time in ms in the last file that has records; 0 if there is none."""
     newest = 0
 
     def visit(_: int, scan: RecordScan) -> None:
@@ -97,7 +97,8 @@ def _newest_timestamp(log: CommitLog) -> int:
 
 
 def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
-    """Begin of a whole record `CHECKED_BYTES` before the end that the queues know; 0 if none."""
+    """Return the offset of a whole record about `CHECKED_BYTES` before the end of the last one with a queue
+    entry; 0 if there is none."""
     last = max(queues, key=lambda queue: queue.max_physical_offset, default=None)
     target = queues.max_physical_offset - CHECKED_BYTES
     if last is None or target <= log.start:
@@ -110,7 +111,7 @@ def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
 
 
 def has_record(log: CommitLog, queue: ConsumeQueue, number: int, *, check_crc: bool = False) -> bool:
-    """Return True if the log has the record that entry `number` of a queue describes."""
+    """Return True if the log has the record that entry `number` of a queue refers to."""
     offset, size, _ = queue.entry(number)
     segment = log.segments.find(offset)
     if segment is None:

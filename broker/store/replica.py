@@ -1,12 +1,13 @@
-"""The second door of a store: records of another broker, with its offsets (Java `CommitLog.appendData`).
+"""The second way into a store: records of another broker, with its offsets (Java `CommitLog.appendData`).
 
-Java's slave writes what comes and looks at it later. Here a run of records is checked before it is written:
-sizes, magic, the offset that each record names, the CRC of its body. Behind the door everything is as for
-messages that are sent: queue entry, index items and listeners follow before the call returns.
+Java's slave writes the bytes it receives and examines them later. Here a run of records is checked before it
+is written: sizes, magic, the offset that each record names, the CRC of its body. After that, everything is as
+for messages that are sent: queue entry, index items and listeners follow before the call returns.
 
-A queue follows its records. One that begins again at 0 belongs to a topic that was deleted and created again.
-A record whose queue offset does not continue its queue in any other way has no entry (5.x: the batches of a
-BatchCQ topic), nor has one of a queue that cannot be. The commit log has it; a line for each queue says so.
+A queue follows its records. A queue that begins again at 0 belongs to a topic that was deleted and created
+again. Any other record whose queue offset does not continue its queue gets no entry (5.x: the batches of a
+BatchCQ topic), and neither does a record of an impossible queue. Such records are in the commit log only; one
+log line per queue reports this.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from codec.store.record import peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 
 PIECE: Final = 256 * 1024
-"""Bytes of the log that are indexed again in one turn of the event loop."""
+"""Bytes of the log that are indexed again between two checkpoints of the event loop."""
 MOST_GAPS: Final = 1024
-"""Queues with records that have no entry, of which the log tells."""
+"""Most queues with records without entries that are reported in the log."""
 _log = logging.getLogger(__name__)
 
 
 class _Checked(NamedTuple):
-    """A record of a run. A queue has an entry for it if `has_entry`."""
+    """A record of a run, which gets a queue entry if `has_entry`."""
 
     offset: int
     scan: RecordScan
@@ -54,7 +55,7 @@ class _Checked(NamedTuple):
 
 
 class Replica:
-    """Appends records with the offsets that they have, and cuts off what another broker has not."""
+    """Appends records at the offsets they name, and removes records that another broker does not have."""
 
     def __init__(
         self,
@@ -81,11 +82,12 @@ class Replica:
         self._gaps: set[tuple[str, int]] = set()
 
     def append_at(self, offset: int, run: bytes) -> int:
-        """Store whole records of one file, or the head of the filler that ends it; the new end of the log.
+        """Store whole records of one file, or the head of the filler that ends it; return the new end of the
+        log.
 
-        `offset` is the end of the log, or where a file begins if the log is empty. Raises ReplicaRefused for
-        bytes that are no such records or do not go there, and where the disk refuses; NotReady as `append`.
-        Nothing is stored then.
+        `offset` is the end of the log, or the start of any file if the log is empty. Raises ReplicaRefused if
+        the bytes are not such records or do not belong there, or if the disk refuses, and NotReady like
+        `append`. Nothing is stored in these cases.
         """
         self._check_place(offset)
         if run[4:8] == MAGIC_FILLER.to_bytes(4, "big"):
@@ -162,7 +164,8 @@ class Replica:
         return True
 
     def _make_ready(self, records: list[_Checked]) -> None:
-        """Bring the files and blocks of all entries. NotReady; ReplicaRefused if the disk refuses."""
+        """Provide the files and blocks for all entries. Raises NotReady, or ReplicaRefused if the disk
+        refuses."""
         counts: dict[ConsumeQueue, int] = {}
         for _, scan, topic, has_entry in records:
             if has_entry:
@@ -176,13 +179,13 @@ class Replica:
 
     @staticmethod
     def _begin(queue: ConsumeQueue, queue_offset: int) -> None:
-        """Have an empty queue begin at an offset: the other broker has deleted what was before."""
+        """Make an empty queue begin at an offset: the other broker has deleted the entries before it."""
         try:
             queue.start_at(queue_offset)
         except OSError as error:
             raise ReplicaRefused(f"{queue.segments.folder}: {error}") from None
 
-    # --- behind the write
+    # --- after the write
 
     def _store(self, records: list[_Checked]) -> None:
         self._statistics.last_store_timestamp = records[-1].scan.store_timestamp
@@ -192,7 +195,7 @@ class Replica:
         )
 
     def _queue_for(self, scan: RecordScan, topic: str) -> ConsumeQueue | None:
-        """Return the queue that a record continues; None if it does not continue its queue."""
+        """Return the queue of a record; None if the record does not continue it."""
         queue = self._queues.ensure(topic, scan.queue_id)
         number = scan.queue_offset
         if number != queue.next_offset:
@@ -201,7 +204,7 @@ class Replica:
                 self._note_gap((queue.topic, queue.queue_id), text, number, queue.next_offset)
                 return None
             _log.info("the queue %s-%d begins again", queue.topic, queue.queue_id)
-            self._queues.destroy([queue])  # rare: its files go at once, in the event loop
+            self._queues.destroy([queue])  # rare, so the files are removed in the event loop
             queue = self._queues.ensure(topic, scan.queue_id)
         return queue
 
@@ -210,16 +213,17 @@ class Replica:
             self._gaps.add(key)
             _log.error(f"%r-%d: {text}; it has no entry", *key, *values)
 
-    # --- the other way
+    # --- cutting
 
     def copy_from(self, end: int) -> Path:
-        """Copy what the log has from `end` on to a folder beside it, and return that. Blocks; safe in a
-        worker. StoreDamaged if there is no room."""
+        """Copy the log from `end` on to a folder beside it, and return that folder. Blocks; safe to call in a
+        worker thread. Raises StoreDamaged if there is no room."""
         return copy_aside(self._disk, self._log, end)
 
     def cut(self, end: int) -> None:
-        """Remove the records from `end` on, where one begins, with their queue entries, and all index files
-        that know any of them: `index_again` is for the others. Blocks; no flush may run meanwhile. OSError."""
+        """Remove the records from `end` on, where a record begins, with their queue entries and all index
+        files that refer to them; `index_again` then restores the items of earlier records. Blocks; no flush
+        may run meanwhile. Raises OSError."""
         self._appender.news.announce()
         self._appender.late.finish()
         flushed = self._log.flushed
@@ -238,7 +242,7 @@ class Replica:
         self._log.segments.sync_cuts()
 
     def index_again(self) -> Iterator[None]:
-        """Give the index what `cut` took of earlier records; yield after each piece of the log."""
+        """Restore the index items of earlier records that `cut` removed; yield after each part of the log."""
         if self._index is None:
             return
         dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
@@ -253,6 +257,7 @@ class Replica:
                     "no whole record begins at offset %d: messages behind are not found by key", offset
                 )
                 return
+            # A record may be longer than one part: then the next part is twice as long.
             piece = PIECE if reached > offset else piece * 2
             offset = reached
             yield

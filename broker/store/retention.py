@@ -1,14 +1,16 @@
 """Deletion of old files and queues (Java `CleanCommitLogService`, `CleanConsumeQueueService`; store.md §8).
 
 A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first,
-never the last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request.
-Above 85 % of the disk files go whether expired or not; above 90 % the store also refuses messages until there
-is room again. It does so, too, with less than `LEAST_FREE` bytes left, which is checked after every megabyte
-that was written. Queue and index files follow: those that only know records before the start of the log.
+never the last file. Runs happen in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request.
+Above 85 % disk usage, files are removed whether expired or not; above 90 %, the store also refuses messages
+until there is room again. It also refuses them with less than `LEAST_FREE` bytes left, which is checked after
+every megabyte written. Queue and index files follow once they only refer to records before the start of the
+log.
 
-What the queues know of a log file is durable before it is removed: the offsets that they gave stay given.
-Once a flush has failed nothing is removed.
-Removals are made durable one by one, oldest first: after a power cut no file is missing between two others.
+The queue entries of a log file are made durable before it is removed, so that no queue offset is assigned
+twice. Once a flush has failed, nothing is removed.
+
+Removals are made durable one by one, oldest first: after a power cut, no file is missing between two others.
 """
 
 from __future__ import annotations
@@ -39,14 +41,15 @@ MANUAL_RUNS = 20
 HOUR_MS = 3_600_000
 KEPT_TOPICS = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_OP_HALF})
 LEAST_FREE = 32 * 1024 * 1024
-"""More than one megabyte of small messages can need in log, queues and the slots of an index file (20 MB)."""
+"""More than one megabyte of small messages can require in log, queues and the slots of an index file (20
+MB)."""
 _log = logging.getLogger(__name__)
 
 
 class Retention:
-    """Decides and deletes.
+    """Decides what to delete, and deletes it.
 
-    `config` may be replaced. `usage` is that of the fullest file system when it was last checked.
+    `config` may be replaced. `usage` is the usage of the fullest file system at the last check.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class Retention:
         in_thread: InThread,
         make_known: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`make_known` makes durable what the queues know of the log before an offset."""
+        """`make_known` makes the queue entries of records before an offset durable."""
         self.config = config
         self.usage = Usage(1, 0, 1)
         self._disk = disk
@@ -80,29 +83,29 @@ class Retention:
         self._cleaned_up_to = 0
         self._space_wanted = trio.Event()
         self._doomed: list[Segment] = []
-        """Files that the store no longer has and the disk still does: one that cannot be removed keeps
-        those behind it."""
+        """Files that the store has dropped but the disk still holds: a file that cannot be removed blocks the
+        removal of later ones."""
 
     async def run(self) -> None:
-        """The service that deletes."""
+        """Run the service that deletes."""
         await trio.sleep(FIRST_RUN_S)
         while True:
             await self.run_once()
             await trio.sleep(self.config.clean_resource_interval / 1000)
 
     async def watch_space(self) -> None:
-        """The service that checks the free space when `want_check` was called."""
+        """Run the service that checks the free space whenever `want_check` was called."""
         while True:
             await self._space_wanted.wait()
             self._space_wanted = trio.Event()
             self.check_space(await self._in_thread(self.usages))
 
     def want_check(self) -> None:
-        """Ask for a check of the free space."""
+        """Request a check of the free space."""
         self._space_wanted.set()
 
     async def run_once(self) -> int:
-        """Return one run with pauses between files. Returns the number of log files deleted."""
+        """Do one run, with pauses between files. Return the number of log files deleted."""
         at_once = self._judge(await self._in_thread(self.usages))
         deleted = 0
         if at_once is not None or self._manual_runs > 0 or self._is_time():
@@ -119,7 +122,7 @@ class Retention:
     async def delete_expired_files(self) -> int:
         """Delete expired log files now, without pauses, and make the next 20 runs delete (code 329).
 
-        Returns the number of log files deleted.
+        Return the number of log files deleted.
         """
         self.request_runs()
         deleted = await self._delete(at_once=False, pause_s=0)
@@ -143,13 +146,14 @@ class Retention:
             if age < self.config.file_reserved_time * HOUR_MS:
                 return False
         await self._make_known(first.end)
+        # Another caller may have removed the file in the meantime.
         if segments.segments[0] is first and len(segments.segments) > 1:
             _log.info("deleting %s", first.path)
             await self._destroy([segments.take_first()])
         return True
 
     async def _follow_log(self) -> None:
-        """Remove files of queues and index that lie before the log's start."""
+        """Remove files of queues and index that only refer to records before the start of the log."""
         start = self._log.start
         if start <= self._cleaned_up_to:
             return
@@ -157,7 +161,7 @@ class Retention:
             await self._destroy(self._index.take_expired(start))
         for queue in list(self._queues):
             taken = await self._readiness.when_ready(_take_expired, queue, start, self._readiness.require)
-            await self._destroy(taken)  # before the topic can be deleted and its names used again
+            await self._destroy(taken)  # now, before the topic can be deleted and its file names reused
         self._cleaned_up_to = start
 
     async def _destroy(self, segments: Sequence[Segment]) -> None:
@@ -181,14 +185,15 @@ class Retention:
     # --- queues
 
     async def delete_topic(self, topic: str, last: int | None = None) -> int:
-        """Remove a topic's queues; its records go with their log files. Returns the number of queues.
+        """Remove the queues of a topic; its records are removed with their log files. Return the number of
+        queues.
 
-        Nothing is removed if a record of the topic ends behind `last`.
+        Nothing is removed if a record of the topic ends after `last`.
         """
         return await self._delete_topics([topic], last)
 
     def deletable(self) -> set[str]:
-        """Return the topics with queues that go when the topic has no config."""
+        """Return the topics whose queues are removed if the topic has no configuration."""
         return {
             topic
             for topic in self._queues.by_topic
@@ -196,21 +201,24 @@ class Retention:
         }
 
     async def clean_unused(self, topics: Iterable[str]) -> int:
-        """Remove the queues of all topics but these (codes 316, 215). Returns the number of topics."""
+        """Remove the queues of all topics except `topics` (codes 316, 215). Return the number of topics
+        removed."""
         gone = self.deletable().difference(topics)
         await self._delete_topics(gone)
         return len(gone)
 
     async def _delete_topics(self, topics: Collection[str], last: int | None = None) -> int:
-        """Remove queues once it is durably known that no record before the end of the log belongs to them.
+        """Remove queues, after durably recording that no record before the end of the log belongs to them.
 
-        OSError; then the queues stay, and a restart decides whether their messages are deleted.
+        If OSError is raised, the queues stay, and a restart decides whether their messages are deleted.
         """
         end, before = 0, self._deleted.ends
         while queues := [queue for queue in self._queues if queue.topic in topics]:
             own_end = max(queue.max_physical_offset for queue in queues)
             if last is not None and own_end > last:
                 return 0
+            # Messages may have been stored while the mark was saved: then it is saved again, with a later
+            # end.
             if own_end <= end:
                 return await self._delete_queues(queues)
             end = self._log.end
@@ -218,12 +226,13 @@ class Retention:
             try:
                 await self._readiness.change_files(partial(self._deleted.save, content))
             except OSError:
-                self._deleted.ends = before  # the next deletion that succeeds says so on the disk, too
+                self._deleted.ends = before  # a later deletion must not save the mark that was refused
                 raise
         return 0
 
     async def clean_expired_consume_queues(self) -> int:
-        """Remove queues that only know records before the log's start (code 306). Returns their number."""
+        """Remove queues that only refer to records before the start of the log (code 306). Return their
+        number."""
         start = self._log.start
         expired = [queue for queue in self._queues if queue.max_physical_offset < start]
         return await self._delete_queues([queue for queue in expired if queue.topic not in KEPT_TOPICS])
@@ -236,12 +245,13 @@ class Retention:
     # --- space
 
     def usages(self) -> list[Usage]:
-        """Usage of the file systems that the store lies on. Blocks."""
+        """Return the usage of the file systems that hold the store. Blocks."""
         log = self.config.commit_log_path
         return [self._disk.usage(path) for path in (self.config.root, log) if path is not None]
 
     def _judge(self, usages: Sequence[Usage]) -> bool | None:
-        """None: there is room. False: delete expired files. True: delete even those that are not expired."""
+        """Return None if there is enough room, False to delete expired files, True to delete files whether
+        expired or not."""
         config = self.config
         percent = max(usage.percent for usage in usages)
         full = percent > config.disk_space_warning_level_ratio
@@ -254,7 +264,7 @@ class Retention:
         return False if percent > min(max(config.disk_max_used_space_ratio, 10), 95) else None
 
     def check_space(self, usages: Sequence[Usage]) -> None:
-        """Make the store refuse messages when there is hardly any room left."""
+        """Make the store refuse messages if less than `LEAST_FREE` bytes are left."""
         self.usage = max(usages, key=lambda usage: usage.percent)
         free = min(usage.free for usage in usages)
         if free >= LEAST_FREE or self._statistics.disk_full:
@@ -265,11 +275,10 @@ class Retention:
 
 
 def _take_expired(queue: ConsumeQueue, physical_min: int, require: Require) -> list[Segment]:
-    """Take out the files of a queue that end before `physical_min`, never the last one; then corrects the
-    minimum.
+    """Correct the minimum offset of a queue; detach and return the files before it, except the last one.
 
-    The caller destroys them, extension files too. As `ConsumeQueue.first_at`: nothing is changed while it may
-    raise.
+    The caller destroys them, extension files included. Like `ConsumeQueue.first_at`, which may raise before
+    anything is changed.
     """
     files = queue.segments
     if not files.segments:

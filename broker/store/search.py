@@ -1,13 +1,13 @@
-"""Looks into a store: entries and records by offset, messages by key and by store time (Java
+"""Lookups in a store: entries and records by offset, messages by key and by store time (Java
 `DefaultMessageStore.queryMessage`, `ConsumeQueue.getOffsetInQueueByTime`).
 
-What the index finds is not compared with the key, as readers filter hash collisions, but with the topic:
-messages of another one are not the reader's. Offsets whose records are gone are left out; Java's second
-and third round for the case that all are gone find nothing either.
+Records that the index finds are compared with the topic, because a reader may not see messages of another
+one, but not with the key, because readers filter hash collisions. Offsets whose records are gone are left
+out; the second and third attempt that Java makes if all are gone find nothing either.
 
-By time, the first queue file modified at or after the timestamp is searched, else the last one. An exact
-hit wins, else the nearer neighbour in time, the left one on a tie; a time behind all messages gives the
-last one's offset, not the queue's end.
+A search by time uses the first queue file modified at or after the timestamp, or else the last one. An exact
+match wins, otherwise the nearer neighbour in time, the earlier one on a tie. A time after all messages yields
+the offset of the last one, not the end of the queue.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from codec.store.record_layout import MIN_RECORD_SIZE
 
 ITEMS_PER_STEP = 256
 LONGEST_RESULT = 15 << 20
-"""Bytes of the records in a result; a frame has at most 16 MiB."""
+"""Most bytes of records in a result; a frame has at most 16 MiB."""
 
 
 class KeySearch:
-    """A search of the index in steps: millions of items may share one slot with the key."""
+    """A search of the index that advances in steps, because millions of items may share one slot with the
+    key."""
 
     def __init__(
         self, topic: str, items: Iterator[Piece], require: Callable[[Segment, int, int], None]
@@ -50,7 +51,8 @@ class KeySearch:
         self._piece = self._next()
 
     def advance(self) -> bool:
-        """Look at some more items; True once there are no more. After NotReady call it again."""
+        """Examine up to `ITEMS_PER_STEP` more items. Return True once there are no more. Call it again after
+        NotReady."""
         for _ in range(ITEMS_PER_STEP):
             if self._piece is None:
                 return True
@@ -67,7 +69,7 @@ class KeySearch:
 
 
 class Search:
-    """Finds messages. Raises NotReady when `readiness` is strict and pages have to be read first."""
+    """Finds messages. Raises NotReady if `readiness` is strict and pages have to be read first."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class Search:
         index_file: Callable[[], Awaitable[None]],
         levels: DelayLevels,
     ) -> None:
-        """`index_file` brings the file or the pages that index items wait for."""
+        """`index_file` provides the file or the pages that index items wait for."""
         self._log = log
         self._queues = queues
         self._index = index
@@ -95,7 +97,7 @@ class Search:
         return KeySearch(topic, self._index.query(topic, key, limit, begin, end), self._readiness.require)
 
     def records(self, search: KeySearch) -> QueryResult:
-        """Return the records that a search has found, by commit-log offset: as many as a reply has room for."""
+        """Return the newest records that a search has found, as many as fit into a reply, in log order."""
         hits = search.hits
         if not hits.offsets:
             return QueryResult([], 0, 0)
@@ -113,9 +115,8 @@ class Search:
         return QueryResult(views, hits.last_timestamp, hits.last_offset, end)
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """Offset and size of the last record that any queue knows and that ends at or before `end`.
-        Blocks.
-        """
+        """Return offset and size of the last record with a queue entry that ends at or before `end`.
+        Blocks."""
         found: tuple[int, int] | None = None
         for queue in self._queues:
             number = min(queue.first_at(end), queue.next_offset) - 1
@@ -141,28 +142,28 @@ class Search:
         return self._log.slice(physical_offset, size)
 
     def _require(self, source: CommitLog | ConsumeQueue, offset: int, count: int) -> None:
-        """NotReady if bytes of the log, or entries of a queue, have to be read from the disk first."""
+        """Raise NotReady if bytes of the log, or entries of a queue, have to be read from the disk first."""
         if self._readiness.strict and (place := source.place(offset, count)) is not None:
             self._readiness.require(*place, source.written_in(place[0]))
 
     # --- queues
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """First readable offset; 0 for a queue that does not exist."""
+        """Return the first readable offset; 0 for a queue that does not exist."""
         queue = self._queues.find(topic, queue_id)
         return queue.min_offset if queue else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Offset of the next message; 0 for a queue that does not exist."""
+        """Return the offset of the next message; 0 for a queue that does not exist."""
         queue = self._queues.find(topic, queue_id)
         return queue.next_offset if queue else 0
 
     def consume_queue_entries(
         self, topic: str, queue_id: int, start: int, count: int
     ) -> list[tuple[int, int, int]]:
-        """Entries (physical offset, size, tags code), at most `count`, not beyond one queue file.
+        """Return at most `count` entries (physical offset, size, tags code) of one queue file.
 
-        The address of an extension is replaced by the code stored there, else by that of the record.
+        The address of an extension entry is replaced by the tags code stored there, or else in the record.
         """
         entries = self.stored_entries(topic, queue_id, start, count)
         return [
@@ -185,7 +186,7 @@ class Search:
         ]
 
     def _code(self, topic: str, offset: int, size: int, extension: ExtensionEntry | None) -> int:
-        """0 when neither extension nor record is there."""
+        """Return the tags code of the extension, or else of the record; 0 if neither exists."""
         if extension is not None:
             return extension.tags_code
         record = self.record_at_size(offset, size)
@@ -197,14 +198,15 @@ class Search:
     # --- times
 
     def earliest_store_time(self, topic: str | None = None, queue_id: int = 0) -> int:
-        """Store time of the first message of a queue, without a topic of the log; -1 if there is none."""
+        """Return the store time of the first message of a queue or, without a topic, of the log; -1 if there
+        is none."""
         if topic is not None:
             return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
         record = self.record_at(self._log.start)
         return -1 if record is None else self._log.store_timestamp(self._log.start, len(record))
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Store time of a message; -1 if it does not exist."""
+        """Return the store time of a message; -1 if it does not exist."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.next_offset:
             return -1
@@ -216,7 +218,8 @@ class Search:
         return self._log.store_timestamp(offset, size)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
-        """Offset of the message stored nearest to `timestamp` (code 29); 0 for a queue without files."""
+        """Return the offset of the message stored nearest to `timestamp` (code 29); 0 for a queue without
+        files."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.segments.segments:
             return 0
@@ -238,7 +241,7 @@ class Search:
 
 
 def _is_of(topic: str, record: memoryview) -> bool:
-    """Return True for a record of a topic."""
+    """Return True if a record belongs to a topic."""
     try:
         return scan_record(record).topic.decode("utf-8", "replace") == topic
     except CorruptionError:

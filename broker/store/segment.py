@@ -1,11 +1,11 @@
 """Preallocated, memory-mapped files of a rolling queue, named by their start offset (Java `MappedFile`).
 
 * Files are created at full size, sparse. The name is the start offset, 20 digits.
-* What is written next has its blocks on the disk before (`Segment.reserve`): a page that the disk has no room
-  for would end the process.
-* Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory is freed with the
-  last slice.
-* Files of consume queues are mapped while they are used: see mappings.py.
+* Blocks on the disk are reserved before anything is written to them (`Segment.reserve`): touching a page that
+  the disk has no room for would kill the process.
+* Slices of `view` may outlive the segment: removing it unlinks the file immediately, but the memory is freed
+  with the last slice.
+* Files of consume queues are mapped only while they are used (`Mappings`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST_MAPPED = 32 * 1024
 
 
 class Mappings:
-    """At most `most` mapped files after `trim`: `Segment.used`, which is set whenever the residency of a file
-    is asked for, decides by the clock algorithm.
+    """A set of mapped files, which `trim` limits to `most`. The clock algorithm chooses the files to unmap by
+    `Segment.used`, which is set whenever the residency of a file is queried.
 
-    A running store trims once a second, and so may hold more for a while. Until `is_running`, while one
+    A running store trims once a second, and so may hold more files in between. Until `is_running`, while one
     thread loads the store, each new mapping makes room for itself.
     """
 
@@ -62,21 +62,22 @@ class Mappings:
 
 
 MOST_RESERVED = 4 << 20
-"""Bytes that are reserved ahead at most; less in a file that does not hold as much."""
+"""Most bytes that are reserved in advance; in a file that holds less data, only as many as that."""
 CHUNK = 1 << 20
-"""Bytes that are looked at together."""
+"""Bytes that are compared with zero at once."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    Of a file that was found, until `forget_found`: `found_size` is the length that it had, behind which no
-    record can be whole; from `data_end` on it was a hole. The zeros of a hole may belong to a record, and a
-    page of it is not touched without need: a full disk has none for it. Both are `size` otherwise.
+    For a file that existed, until `forget_found`: `found_size` is its original length, and no record beyond
+    it can be whole; from `data_end` on the file was a hole. The zeros of a hole may belong to a record, but
+    its pages are not touched unnecessarily, because a full disk has no blocks for them. Otherwise both are
+    `size`.
 
-    `fresh` says that the folder does not durably know the file yet, `is_cleared` that bytes of it were zeroed
-    and not synced since. What is before `reserved` has its blocks; `step` bytes are reserved ahead at least.
+    `fresh` is True while the file's name is not durable in its folder, `is_cleared` if bytes were zeroed and
+    not synced since. Blocks before `reserved` are reserved; at least `step` bytes are reserved in advance.
     """
 
     __slots__ = (
@@ -109,9 +110,9 @@ class Segment:
         *,
         read_around: bool = True,
     ) -> None:
-        """Map the file, create or extends it with zeros to `size`. OSError if the disk refuses.
+        """Map the file; create it or extend it with zeros to `size`. Raises OSError if the disk refuses.
 
-        With `mappings`, one that is known to have its `length` is mapped when it is used, and not for ever.
+        With `mappings`, a file whose known `length` is `size` is mapped on use and may be unmapped later.
         `read_around` is that of `Disk.open_mapped`.
         """
         self._disk = disk
@@ -142,30 +143,31 @@ class Segment:
 
     @property
     def is_mapped(self) -> bool:
-        """False for a file that is not mapped at the moment: it is on its first use, which blocks."""
+        """False for a file that is not mapped at the moment; its next use maps it, which blocks."""
         return self._file is not None
 
     @property
     def view(self) -> memoryview:
-        """The whole file. Blocks if it is not mapped."""
+        """A view of the whole file. Blocks if it is not mapped."""
         return (self._file or self._map()).view
 
     def part(self, position: int, length: int) -> memoryview:
-        """Bytes of the file, read from the disk (blocks) if it is not mapped."""
+        """Return bytes of the file: a view, or if it is not mapped, a copy read from the disk (blocks)."""
         if self._file is not None:
             return self._file.view[position : position + length]
         return memoryview(self._disk.read_part(self.path, position, length))
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes of the file, without a touch of its mapping. Blocks."""
+        """Return bytes of the file without touching its mapping. Blocks."""
         return self._disk.read_part(self.path, position, length)
 
     def forget_found(self) -> None:
-        """Note that the file is written from now on."""
+        """Note that the file is being written from now on."""
         self.found_size = self.data_end = self.size
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        """Start and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
+        """Yield start and end of the ranges from `position` on that may hold bytes other than zero.
+        Blocks."""
         return self._disk.data_ranges(self.path, position, self.size)
 
     def is_resident(self, position: int, length: int) -> bool:
@@ -174,17 +176,18 @@ class Segment:
         return self._file is not None and self._file.is_resident(position, length)
 
     def load_pages(self, position: int, length: int) -> None:
-        """Map the file and read pages. Blocks; does nothing for a file that was removed."""
+        """Map the file and read pages into memory. Blocks; does nothing if the file was removed."""
         with contextlib.suppress(FileNotFoundError):
             (self._file or self._map()).load_pages(position, length)
 
     def release_pages(self, position: int, length: int) -> None:
-        """Drop whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
+        """Release whole pages, dirty ones included, from the memory of this process; the page cache keeps
+        them."""
         if self._file is not None:
             self._file.release_pages(position, length)
 
     def unmap(self) -> None:
-        """Free the mapping until the next use; what was written through it stays."""
+        """Unmap the file until its next use; data written through the mapping stays."""
         file, self._file = self._file, None
         if file is not None:
             if self.on_unmapped is not None:
@@ -202,15 +205,16 @@ class Segment:
         return 0 if state is None else state.modified_ms
 
     def clear_from(self, position: int) -> None:
-        """Zero everything from `position` on, so that no old bytes come to life behind new ones.
+        """Zero everything from `position` on, so that old bytes cannot reappear after new ones.
 
-        Keeps the modification time, on which search by time and retention depend. Touches nothing if all is
-        zero.
+        Keeps the modification time, on which search by time and retention depend. Changes nothing if all
+        bytes are zero.
         """
         if position >= self.size or not (self.is_mapped or self.has_data(position)):
             return
         if (self._file or self._map()).clear_from(position):
             self.is_cleared = True
+            # Clearing punches holes, which have no blocks.
             self.reserved = min(self.reserved, position // PAGE * PAGE)
 
     def has_data(self, position: int) -> bool:
@@ -222,23 +226,24 @@ class Segment:
         )
 
     def note_written(self, end: int) -> None:
-        """Note that everything before `end` was written once, and so has its blocks."""
+        """Note that everything before `end` was written, and so has its blocks."""
         self.reserved = max(self.reserved, end // PAGE * PAGE)
 
     def reserve(self, end: int) -> None:
-        """Have the disk keep room for everything before `end`, and for as much again if it can.
+        """Reserve blocks for everything before `end`, and for as much again if the disk has room.
 
-        OSError if it is full. Blocks; safe in a worker thread.
+        Raises OSError if the disk is full. Blocks; safe to call in a worker thread.
         """
         begin, end = self.reserved, min(end, self.size)
         if begin >= end:
             return
+        # The second attempt, on a full disk, asks for no more than necessary.
         for more in (max(min(end, MOST_RESERVED), self.step), 0):
             wanted = min(-(-(end + more) // PAGE) * PAGE, self.size)
             try:
                 (self._file or self._map()).reserve(begin, wanted - begin)
             except FileNotFoundError:
-                return  # it was removed meanwhile
+                return  # removed in the meantime
             except OSError as error:
                 if not more or error.errno not in DISK_FULL:
                     raise
@@ -247,33 +252,34 @@ class Segment:
                 return
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Allocate and maps pages that will be written soon; False where the kernel cannot. Blocks.
+        """Allocate and map pages that will be written soon. Return False if the kernel cannot. Blocks.
 
-        ValueError if the file was closed.
+        Raises ValueError if the file was closed.
         """
         if self._file is None:
             raise ValueError(f"{self.path} is closed")
         return self._file.populate_pages(position, length)
 
     def read_ahead(self, is_on: bool) -> None:
-        """As `MappedFile.read_ahead`, until the mapping is freed; nothing for a file that is not mapped."""
-        with contextlib.suppress(ValueError):  # it was closed meanwhile
+        """Like `MappedFile.read_ahead`, until the file is unmapped; does nothing if it is not mapped."""
+        with contextlib.suppress(ValueError):  # closed in the meantime
             if self._file is not None:
                 self._file.read_ahead(is_on)
 
     def rewrite(self, start: int, end: int) -> None:
-        """Have the next sync write the bytes [start, end) of the sequence that are in this file. Blocks."""
+        """Make the next sync write the bytes of this file that lie in [start, end) of the sequence.
+        Blocks."""
         begin, stop = max(start - self.start, 0), min(end - self.start, self.size)
         (self._file or self._map()).rewrite(begin, stop - begin)
 
     def close(self) -> None:
-        """Unmap, now or when the last slice that was given out is gone."""
+        """Unmap the file; its memory is freed once no slice of `view` is left."""
         if self._mappings is not None:
             self._mappings.discard(self)
         self.unmap()
 
     def destroy(self) -> None:
-        """Remove the file and close. Blocks."""
+        """Remove the file and close it. Blocks."""
         self._disk.unlink(self.path)
         self.close()
 
@@ -283,4 +289,4 @@ Place = tuple[Segment, int]
 
 
 Reservation = tuple[Segment, int]
-"""A file and the position up to which its blocks are wanted."""
+"""A file and the position up to which its blocks should be reserved."""

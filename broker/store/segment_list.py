@@ -1,10 +1,12 @@
-"""A list of preallocated files (Java `MappedFileQueue`): found, grown ahead in worker threads, cut, removed.
+"""A list of preallocated files that is loaded, extended in worker threads, cut and removed (Java
+`MappedFileQueue`).
 
 Lists of segments are replaced, never changed in place, so that worker threads may read them.
 
 Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file
-with zeros, which leaves it to recovery; any other length is refused with the file, the size and the setting.
-What refuses a folder is looked for first (`survey`): nothing is changed until all of a store may be opened.
+with zeros, whose content recovery then judges. Any other length is refused with an error that names the file,
+the size and the setting. `survey` makes these checks first: nothing is changed until the whole store may be
+opened.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def _files(disk: Disk, folder: Path) -> list[Path]:
 
 
 def adopted_size(disk: Disk, folder: Path) -> int | None:
-    """Return the segment size by the first two names, else by the only file; None for an empty folder."""
+    """Return the segment size according to the first two names, or the length of the only file; None for an
+    empty folder."""
     files = _files(disk, folder)
     if len(files) > 1:
         return int(files[1].name) - int(files[0].name)
@@ -43,7 +46,8 @@ def _length(disk: Disk, path: Path) -> int:
 
 class SegmentList:
     """Segments in order of their start, each of `size` bytes; they reserve at least `step` bytes ahead.
-    `read_around` is that of `Disk.open_mapped`; without `read_ahead` it is off for all files, written or not."""
+    `read_around` is that of `Disk.open_mapped`; without `read_ahead` it is off for all files, written or
+    not."""
 
     __slots__ = (
         "_found",
@@ -84,22 +88,23 @@ class SegmentList:
         self.step = step
         self.segments: list[Segment] = []
         self.refused: OSError | None = None
-        """The reason why the file that was wanted last could not be built ahead."""
+        """The reason why the last requested file could not be built in advance."""
         self._found: list[tuple[Path, int]] = []
         self._spare: Segment | None = None
         self._gone = self._has_removed = False
 
     def load(self, *, derived: bool = False) -> bool:
-        """`survey`, then `open`."""
+        """Call `survey`, then `open`; return the result of `survey`."""
         is_whole = self.survey(derived=derived)
         self.open()
         return is_whole
 
     def survey(self, *, derived: bool = False) -> bool:
-        """Find the files of the folder and changes nothing. StoreSizeMismatch. Blocks.
+        """Find the files of the folder without changing anything. Blocks.
 
-        A file missing between two others, or cut off before another, is StoreDamaged. For `derived` data
-        these and any other length are False: all of it must be rebuilt.
+        Raises StoreDamaged if a file is missing between two others, or is cut off before another, and
+        StoreSizeMismatch for any other length. For `derived` data, returns False instead: all of it must be
+        rebuilt.
         """
         states = [(path, self.disk.state(path)) for path in _files(self.disk, self.folder)]
         self._found = [
@@ -130,14 +135,15 @@ class SegmentList:
 
     @property
     def found_files(self) -> list[tuple[Path, int]]:
-        """The files that `survey` found and their lengths, without empty ones at the end."""
+        """The files that `survey` found and their lengths, except empty ones at the end."""
         count = len(self._found)
         while count and not self._found[count - 1][1]:
             count -= 1
         return self._found[:count]
 
     def open(self) -> None:
-        """Map what `survey` found, unless there are `mappings`; remove empty files at the end. Blocks."""
+        """Open the files that `survey` found, mapping them unless there are `mappings`; remove empty files at
+        the end. Blocks."""
         written = self.found_files
         for path, _ in self._found[len(written) :]:
             self.disk.unlink(path)
@@ -162,11 +168,14 @@ class SegmentList:
         if not self._read_ahead:
             self.read_ahead(False)
         for segment in self.segments:
-            segment.fresh = True  # a process that was killed may have left it so
+            # A process killed before it synced the folder may have left the file known to the page cache
+            # only.
+            segment.fresh = True
             segment.data_end = max((stop for _, stop in segment.data_ranges(0)), default=0)
 
     def read_ahead(self, is_on: bool) -> None:
-        """Have the system read ahead in the files, those to come too, or not. Safe in a worker thread."""
+        """Turn the kernel's read-ahead on or off for all files, future ones included. Safe to call in a
+        worker thread."""
         self._read_ahead = is_on
         for segment in (*self.segments, self._spare):
             if segment is not None:
@@ -178,7 +187,7 @@ class SegmentList:
         raise self.mismatch(path, length)
 
     def mismatch(self, path: Path, length: int) -> StoreSizeMismatch:
-        """Return the error for a file of another length, which says what to do."""
+        """Return the error for a file of another length; its text suggests a remedy."""
         return StoreSizeMismatch(
             f"{path} is {length} bytes long, but {self.setting} is {self.size}: "
             f"set {self.setting}={length}, or use another folder"
@@ -199,10 +208,10 @@ class SegmentList:
         return segments[index] if 0 <= index < len(segments) else None
 
     def shared_pages(self, end: int) -> list[Place]:
-        """Return the file and position where writing continues at `end`; none if a page begins there: that is
-        new.
+        """Return the file and position at which writing continues; empty if a page begins at `end`, because
+        that page is new.
 
-        A file that is not mapped is named in any case.
+        A file that is not mapped is returned in any case.
         """
         segment = self.find(end)
         if segment is None or (segment.is_mapped and (end - segment.start) % PAGE == 0):
@@ -212,16 +221,18 @@ class SegmentList:
     # --- growing
 
     def is_ready(self, start: int) -> bool:
-        """Return True if `append(start)` needs nothing of the disk."""
+        """Return True if `append(start)` needs nothing from the disk."""
         return self._spare is not None and self._spare.start == start
 
     def wants(self, start: int) -> bool:
-        """Return True if the file that begins at `start` is the next one and neither here nor prepared."""
+        """Return True if the file that begins at `start` is the next one and is neither present nor
+        prepared."""
         follows = not self.segments or self.segments[-1].end == start
         return follows and not self._gone and not self.is_ready(start)
 
     def append(self, start: int) -> Segment:
-        """Add the segment that begins at `start`: the prepared one, or a new one (blocks, OSError)."""
+        """Add the segment that begins at `start`: the prepared one, or a new one, which blocks and may raise
+        OSError."""
         spare, self._spare = self._spare, None
         segment = spare if spare is not None and spare.start == start else self.build(start)
         if self.mappings is not None:
@@ -230,12 +241,12 @@ class SegmentList:
         return segment
 
     def build(self, start: int) -> Segment:
-        """Create the file without adding it. Blocks; safe in a worker thread.
+        """Create the file without adding it. Blocks; safe to call in a worker thread.
 
-        Name and length are durable at once: after a power cut no file is missing, or empty, before one that
-        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it,
-        and so is one that the disk has no room for. The first page of a queue's file is touched: that can
-        take milliseconds, since a file system brings many pages at once.
+        Name and length are made durable immediately: after a power cut, no file is missing or empty before an
+        existing one. A file whose sync fails is removed, because a second sync would succeed whatever became
+        of it, and so is a file that the disk has no room for. The first page of a queue's file is touched
+        here, because that can take milliseconds: a file system allocates many pages at once.
         """
         self.disk.make_folder(self.folder)
         path = self.folder / file_name(start)
@@ -245,7 +256,7 @@ class SegmentList:
         if not self._read_ahead:
             segment.read_ahead(False)
         if self.mappings is not None:
-            self.mappings.discard(segment)  # it stays mapped until it is used
+            self.mappings.discard(segment)  # not counted, and so not unmapped, until it is used
         try:
             segment.reserve(1)
             self.disk.sync_file(segment.path)
@@ -260,7 +271,8 @@ class SegmentList:
         return segment
 
     def unreserved(self, begin: int, end: int) -> Reservation | None:
-        """Return the file, and the position in it, up to which blocks are missing to write [begin, end)."""
+        """Return a file that needs more reserved blocks to write [begin, end), and the position up to which
+        it needs them; None if all are reserved."""
         for segment in (*self.segments[-1:], self._spare):
             if segment is not None and segment.end > begin:
                 wanted = min(end - segment.start, segment.size)
@@ -269,10 +281,10 @@ class SegmentList:
         return None
 
     def offer(self, segment: Segment) -> None:
-        """Keep a file that was built ahead for `append`; close it if it is not wanted any more."""
+        """Keep a file that was built in advance for `append`; close it if it is no longer needed."""
         if self.wants(segment.start):
             self._spare = segment
-            if not self._read_ahead:  # it may have been turned off meanwhile
+            if not self._read_ahead:  # may have been turned off during `build`
                 segment.read_ahead(False)
         else:
             segment.close()
@@ -280,9 +292,9 @@ class SegmentList:
     # --- shrinking
 
     def cut(self, end: int) -> None:
-        """Remove segments that begin after `end` and zeroes the bytes from `end` on. Blocks.
+        """Remove segments that begin after `end` and zero the bytes from `end` on. Blocks.
 
-        Removals are made durable one by one: a power cut leaves no segment behind a missing one.
+        Removals are made durable one by one: a power cut leaves no segment after a missing one.
         """
         if self._spare is not None and self._spare.start > end:
             self._spare.destroy()
@@ -307,8 +319,8 @@ class SegmentList:
         self._has_removed = True
 
     def sync_cuts(self) -> None:
-        """Make durable what `cut` and `drop_from` did: what a power cut brought back would lie behind, or
-        between, new bytes. Blocks."""
+        """Make the changes of `cut` and `drop_from` durable: bytes that a power cut brought back would lie
+        after or between new ones. Blocks."""
         for segment in self.segments:
             if segment.is_cleared:
                 self.disk.sync_file(segment.path)
@@ -318,12 +330,13 @@ class SegmentList:
             self._has_removed = False
 
     def take_first(self) -> Segment:
-        """Take the first segment out; the caller destroys it."""
+        """Detach and return the first segment; the caller destroys it."""
         first, self.segments = self.segments[0], self.segments[1:]
         return first
 
     def take_all(self) -> Callable[[], None]:
-        """Take all segments out. The result removes their files durably, and an empty folder; it blocks."""
+        """Detach all segments and return a function that durably removes their files, and the folder if it is
+        empty; that function blocks."""
         segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
         self.segments, self._spare, self._gone = [], None, True
 
@@ -336,16 +349,17 @@ class SegmentList:
         return destroy
 
     def rewrite(self, start: int, end: int) -> None:
-        """Have the next sync write [start, end), even where one that failed should have. Blocks."""
+        """Make the next sync write [start, end), including pages that a failed sync left marked clean.
+        Blocks."""
         for segment in self.between(start, end):
             segment.rewrite(start, end)
 
     def between(self, start: int, end: int) -> list[Segment]:
-        """Segments that hold any byte of [start, end)."""
+        """Return the segments that hold any byte of [start, end)."""
         return [segment for segment in self.segments if segment.start < end and segment.end > start]
 
     def close(self) -> None:
-        """Unmap all; a file that was prepared and not used is removed, as Java does."""
+        """Unmap all files; remove a prepared file that was not used, as Java does."""
         if self._spare is not None:
             self._spare.destroy()
             self._spare = None

@@ -1,10 +1,10 @@
 """The message store of a broker (Java `DefaultMessageStore`).
 
-One thread and no locks: everything but flushing happens in the task that calls. When `append` returns, the
-record and its queue entry are in the mapped files, so they survive the death of the process.
+The store uses one thread and no locks: everything except flushing happens in the calling task. When `append`
+returns, the record and its queue entry are in the mapped files, so they survive the death of the process.
 
-A running store keeps its callers from waiting for the disk: inside of `begin_batch` … `end_batch`, `attempt`
-and `when_ready` every method that would have to wait raises NotReady before it changes anything.
+A running store never makes its callers wait for the disk: between `begin_batch` and `end_batch`, and inside
+`attempt` and `when_ready`, every method that would have to wait raises NotReady before it changes anything.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _log = logging.getLogger(__name__)
 
 
 class MessageStore:
-    """Use `open_store`. Offsets named physical are bytes in the commit log, others are numbers in a queue;
-    times are ms. Most methods are those of the parts, where they are described.
+    """The message store; `open_store` creates one. Offsets named physical are bytes in the commit log, others
+    are numbers in a queue; times are in ms. Most methods are those of the components, which document them.
     """
 
     cuts = 0
-    """Another number whenever `cut` begins or ends: what was read meanwhile may be gone."""
+    """Changes whenever `cut` begins or ends: data that was read in between may be gone."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class MessageStore:
         in_thread: InThread,
         disk: Disk = REAL,
     ) -> None:
-        """Blocks: the sizes of files that exist are adopted."""
+        """Blocks: adopts the sizes of existing files."""
         self.config = config
         self.recovery = RecoveryReport(0, 0, 0, 0)
         self._now_ms = now_ms
@@ -115,7 +115,7 @@ class MessageStore:
         appender.late.bring_file = self._preparer.index_file
         log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
-        """Set by a request whose reply waits for it; see `broker.net.dispatch.Batches`."""
+        """Set by a request whose reply must wait for it; see `broker.net.dispatch.Batches`."""
         self.append = appender.append
         self.prepare_batch = appender.prepare_batch
         self.append_batch = appender.append_batch
@@ -140,20 +140,20 @@ class MessageStore:
         self.delete_expired_files = retention.delete_expired_files
 
     def reconfigure(self, wanted: StoreConfig) -> None:
-        """Apply what can change while the store is open."""
+        """Apply the settings that can change while the store is open."""
         self.config = config = self.config.changed_to(wanted)
         self._flusher.config = self.retention.config = config
         self._appender.configure(config)
         self._reader.configure(config)
 
     async def apply_read_ahead(self) -> None:
-        """Have the system read ahead in the log as `data_read_ahead_enable` says from now on."""
+        """Turn the kernel's read-ahead for the log on or off, according to `data_read_ahead_enable`."""
         await self._in_thread(self._log.segments.read_ahead, self.config.data_read_ahead_enable)
 
     @property
     def master_flushed_offset(self) -> int:
-        """The offset up to which the master has flushed, as a slave was told; 0 is unknown. The checkpoint keeps
-        it."""
+        """The offset up to which the master has flushed, as it reported to this slave; 0 if unknown. Stored
+        in the checkpoint."""
         return self._checkpoint.master_flushed
 
     @master_flushed_offset.setter
@@ -163,7 +163,8 @@ class MessageStore:
     # --- opening and closing
 
     def load(self) -> None:
-        """Map the folder and recovers. Blocks. StoreError if it cannot be used, OSError."""
+        """Map the files and run recovery. Blocks. Raises StoreError if the folder cannot be used, and
+        OSError."""
         try:
             self._load()
         except OSError:
@@ -182,6 +183,7 @@ class MessageStore:
             content = disk.read(abort)
             boot, is_unwritten = content.removeprefix(FLUSH_FAILED), content.startswith(FLUSH_FAILED)
             stop = Stop.KILLED if boot == disk.boot_id() != b"" else Stop.POWER_LOST
+        # All files are surveyed before any is opened: a refused folder must be left unchanged.
         self._log.segments.survey()
         self._queues.survey()
         if self._index is not None:
@@ -210,6 +212,7 @@ class MessageStore:
             stop,
         )
         if is_unwritten:
+            # After a failed sync, Linux marks pages as clean that never reached the disk.
             self._flusher.rewrite()
         if self._checkpoint.is_damaged:
             self._checkpoint.save(self._checkpoint.content())
@@ -254,7 +257,7 @@ class MessageStore:
     # --- writing
 
     def begin_batch(self) -> None:
-        """Index and listeners wait until `end_batch`, and nothing waits for the disk until then."""
+        """Defer index items and listeners until `end_batch`; until then, nothing waits for the disk."""
         self.barrier = None
         self._readiness.strict = self._readiness.is_running
         self._appender.begin_batch()
@@ -264,22 +267,23 @@ class MessageStore:
         self._readiness.strict = False
 
     def holding(self, topic: str, queue_id: int) -> AbstractAsyncContextManager[Hold]:
-        """Reserve a queue for the parts of a long batch."""
+        """Return a context manager that reserves a queue for the parts of a long batch."""
         return self._queues.holding(topic, queue_id)
 
     def want_flush(self) -> None:
-        """SYNC_FLUSH: has the log flushed at once; `wait_flushed` waits for it."""
+        """Request a flush of the log now, for SYNC_FLUSH; `wait_flushed` waits for it."""
         self._flusher.want()
 
     async def make_durable(self) -> bool:
-        """Flush the log as it is now, before a table is saved that depends on what was stored."""
+        """Flush everything the log holds now, before saving a table that depends on it. Return False if the
+        disk failed."""
         return await self._flusher.make_durable()
 
     async def cut(self, end: int) -> Path:
-        """Remove the records from commit-log offset `end` on, where one begins; return the folder with a copy
-        of them. For a slave whose master has other records there: nothing may be appended meanwhile.
+        """Remove the records from commit-log offset `end` on, where a record begins; return the folder with a
+        copy of them. Used by a slave whose master has other records there. Nothing may be appended meanwhile.
 
-        OSError; StoreDamaged if the disk has no room for the copy.
+        Raises OSError, and StoreDamaged if the disk has no room for the copy.
         """
         async with self._flusher.paused(), self._readiness.files_kept():
             folder: Path = await self._in_thread(self._replica.copy_from, end)
@@ -293,8 +297,9 @@ class MessageStore:
         return folder
 
     def log_part(self, offset: int, most: int) -> memoryview:
-        """At most so many bytes of the commit log from an offset on, those of one file; none behind its end,
-        and for what was deleted. NotReady if strict and they have to be read from the disk."""
+        """Return at most `most` bytes of the commit log from an offset on, without crossing a file; empty
+        past the end and for deleted files. Raises NotReady if strict and the bytes have to be read from the
+        disk."""
         place = self._log.place(offset, most)
         if place is None:
             return memoryview(b"")
@@ -304,28 +309,29 @@ class MessageStore:
         return segment.view[position : position + length]
 
     def last_record_before(self, end: int) -> tuple[int, int] | None:
-        """Offset and size of the last record that a queue knows and that ends at or before `end`."""
+        """Return offset and size of the last record with a queue entry that ends at or before `end`."""
         return self._search.last_before(end)
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """Have `listener` called before `append` or `end_batch` returns. It must not raise."""
+        """Register a listener that is called before `append` or `end_batch` returns. It must not raise."""
         self._appender.news.listeners.append(listener)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
-        """Have `bit_map` called for each message whose queue has an extension. It must not raise."""
+        """Set the function that computes the bit map of each message whose queue has an extension. It must
+        not raise."""
         self._appender.bit_map = bit_map
 
     # --- states
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Messages whose keys hash as `key` does, stored in [begin, end], at most 64."""
+        """Return messages with the same key hash as `key`, stored in [begin, end] ms, at most 64."""
         search = self.search(topic, key, max_num, begin, end)
         while not search.advance():
             pass
         return self.found(search)
 
     def search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
-        """Return the same in steps; `found` gives the messages."""
+        """Return the same query as a search that advances in steps; `found` returns its messages."""
         self._appender.news.announce()
         if self._appender.late:
             if self._readiness.strict:
@@ -337,11 +343,11 @@ class MessageStore:
         return self._search.records(search)
 
     def topics(self) -> list[str]:
-        """Topics that have queues."""
+        """Return the topics that have queues."""
         return list(self._queues.by_topic)
 
     def queued_topics(self) -> set[str]:
-        """Return the topics that have consume queues, but none that only the broker itself writes to."""
+        """Return the topics that have consume queues, except those that only the broker itself writes to."""
         return self.retention.deletable()
 
     def queue_ids(self, topic: str) -> list[int]:
@@ -357,12 +363,12 @@ class MessageStore:
 
     @property
     def commit_log_file_size(self) -> int:
-        """Bytes of each file of the commit log."""
+        """Size of each commit-log file, in bytes."""
         return self._log.segments.size
 
     @property
     def consume_queue_file_size(self) -> int:
-        """Bytes of each file of a queue."""
+        """Size of each consume-queue file, in bytes."""
         return self._queues.file_size
 
     @property
@@ -386,11 +392,11 @@ async def open_store(
     supervisor: Supervisor | None = None,
     disk: Disk = REAL,
 ) -> AsyncIterator[MessageStore]:
-    """Yield a running store: locked, loaded, recovered, its services started. Leaving the block is the clean
-    stop.
+    """Yield a running store: locked, loaded, recovered, its services started. Leaving the block stops it
+    cleanly.
 
-    `store_host` is the address (4 or 16 bytes) and the port as int32 that records carry. Raises StoreLocked,
-    StoreSizeMismatch, StoreDamaged.
+    `store_host` is the address (4 or 16 bytes) and the port (int32) that records carry. Raises StoreLocked,
+    StoreSizeMismatch or StoreDamaged.
     """
     with contextlib.ExitStack() as held:
         await in_thread(held.enter_context, disk.lock(config.lock_file, config.folders))

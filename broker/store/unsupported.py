@@ -1,7 +1,8 @@
-"""Files that only a 5.x broker can serve. A folder with some of them is refused, unless configured otherwise.
+"""Detection of files that only a 5.x broker can serve. A folder with such files is refused, unless configured
+otherwise.
 
-Batch consume queues and compacted topics would be served as other ones; pending timers and POP messages
-without an acknowledgement would never be delivered.
+Batch consume queues and compacted topics would be served as if they were ordinary ones; pending timers and
+unacknowledged POP messages would never be delivered.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _COMPACTED = ("cleanup.policy", "COMPACTION")
 
 
 def refuse_unsupported(root: Path, disk: Disk) -> None:
-    """Raise StoreUnsupported, naming what a store has that this broker does not serve. Blocks."""
+    """Raise StoreUnsupported if a store has data that this broker does not serve; the text lists it.
+    Blocks."""
     found = [*_topics(root, disk), *_timers(root, disk), *_pops(root, disk)]
     if found:
         raise StoreUnsupported(
@@ -37,7 +39,7 @@ def refuse_unsupported(root: Path, disk: Disk) -> None:
 
 
 def batch_topics(root: Path, disk: Disk) -> frozenset[str]:
-    """Return the topics with batch consume queues: a plain one beside them keeps a broker of 5.x from
+    """Return the topics with batch consume queues: an additional plain queue would prevent a 5.x broker from
     starting. Blocks.
     """
     return frozenset(_batch_topics(root, disk, _attributes(root, disk)))
@@ -66,7 +68,7 @@ def _topics(root: Path, disk: Disk) -> Iterator[str]:
 
 
 def _timers(root: Path, disk: Disk) -> Iterator[str]:
-    """Look at the counts of pending timers, which a broker saves beside the timer log."""
+    """Yield the number of pending timers, which a broker saves beside the timer log."""
     if not disk.list(root / "timerlog"):
         return
     counts = _json(root / "config" / "timermetrics", disk).get("timingCount")
@@ -80,7 +82,8 @@ def _timers(root: Path, disk: Disk) -> Iterator[str]:
 
 
 def _pops(root: Path, disk: Disk) -> Iterator[str]:
-    """Compare the queues of each topic that POP consumption revives messages by with its group's offsets."""
+    """Yield the number of unacknowledged messages in each revive topic of POP: queue ends minus the group's
+    offsets."""
     table = _read(root / "config" / "consumerOffset.json", disk, ConsumerOffsetSerializeWrapper)
     offsets = table.offset_table if table else {}
     for folder in disk.list(root / "consumequeue"):
@@ -104,7 +107,8 @@ def _end(queue: Path, disk: Disk) -> int:
 
 
 def _read(path: Path, disk: Disk, body: Any) -> Any:
-    """Return a table, or its `.bak`; None if neither can be read: whoever needs it reports that."""
+    """Return a table, or its `.bak`; None if neither can be read, which is reported where the table is
+    needed."""
     for candidate in (path, backup_of(path)):
         with suppress(BodyError, FileNotFoundError):
             table = decode_table(body, disk.read(candidate))

@@ -1,4 +1,4 @@
-"""Messages on their way into a store and out of it: plain values, no behaviour."""
+"""Values that go into a store and come out of it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from codec.core.run import QueueRun
 
 BitMapOf = Callable[[str, dict[str, str]], bytes | None]
-"""Returns the bit map of a message by topic and properties, for the extension of its queue; None: it has
-none."""
+"""Returns the bit map of a message, given topic and properties, for the extension of its queue; None if it
+has no bit map."""
 
 
 class PutStatus(Enum):
@@ -43,10 +43,10 @@ class GetStatus(Enum):
 class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
-    `properties` and `properties_text` are the same properties, decoded and as stored, but for those that
+    `properties` and `properties_text` are the same properties, decoded and as stored, except for those that
     the broker adds to all messages and those that it does not store; for `append_run` the text suffices.
-    `born_host` is the address (4 or
-    16 bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
+    `born_host` is the address (4 or 16 bytes) and the port as int32; its family must agree with `sys_flag`.
+    Timestamps are in ms.
     """
 
     topic: str
@@ -62,7 +62,8 @@ class StoreMessage(msgspec.Struct, gc=False):
     prepared_transaction_offset: int = 0
     wait_store: bool = True
     is_known: bool = False
-    """The store had this message before: `maxMessageSize`, which may be smaller now, does not refuse it."""
+    """True if the store had this message before: `maxMessageSize`, which may be smaller now, is not
+    applied."""
 
 
 class AppendResult(msgspec.Struct, frozen=True, gc=False):
@@ -81,9 +82,9 @@ ArrivalListener = Callable[[QueueRun], object]
 
 
 class GetResult(msgspec.Struct, frozen=True, gc=False):
-    """Records of one queue: `views` of the mapped files, which together are the `count` records.
+    """Records of one queue: `views` of the mapped files, which together hold `count` records.
 
-    `end` is where the last of them ends in the commit log.
+    `end` is the commit-log offset at which the last one ends.
     """
 
     status: GetStatus
@@ -98,9 +99,9 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class QueryResult(NamedTuple):
-    """Record that an index query found, one view a record, by ascending commit-log offset.
+    """Records that an index query found, one view per record, by ascending commit-log offset.
 
-    `end` is where the last of them ends in the commit log.
+    `end` is the commit-log offset at which the last one ends.
     """
 
     views: list[memoryview]
@@ -110,7 +111,8 @@ class QueryResult(NamedTuple):
 
 
 class Statistics:
-    """`last_store_timestamp` is in ms; `writable` follows from `disk_full` and `damaged`."""
+    """The state of a store. `last_store_timestamp` is in ms; `writable` follows from `disk_full` and
+    `damaged`."""
 
     __slots__ = ("damaged", "disk_full", "disk_ratio", "last_store_timestamp", "writable")
 
@@ -122,12 +124,12 @@ class Statistics:
         self.writable = True
 
     def set_disk(self, ratio: float, *, full: bool) -> None:
-        """`full` makes the store refuse messages until the next call without it."""
+        """Set the disk usage; with `full`, the store refuses messages until the next call without it."""
         self.disk_ratio = ratio
         self.disk_full = full
         self.writable = not full and not self.damaged
 
     def set_damaged(self) -> None:
-        """Refuse everything from now on: the disk failed. The stop will not be a clean one."""
+        """Refuse all messages from now on, because the disk failed. The stop will not be a clean one."""
         self.damaged = True
         self.writable = False
