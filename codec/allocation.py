@@ -1,8 +1,8 @@
-"""Strategies that allocate the queues of a topic to the members of a group by nothing but the two lists
-(Java `AllocateMessageQueueStrategy`).
+"""Strategies that allocate the queues of a topic to the members of a group by nothing but the two lists (Java
+`AllocateMessageQueueStrategy`).
 
-Whoever computes the division, each member or a broker, computes the same, so each queue has one owner.
-`queues` are sorted by topic, broker and number, `clients` lexicographically; `client` must be one of them.
+Each member, or a broker for all of them, computes the same allocation, so each queue has one owner. `queues`
+are sorted by topic, broker and number, `clients` lexicographically; `client` must be one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VIRTUAL_NODES = 10
 
 
 def averagely(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
-    """Contiguous queues; the first members get one more (AVG, the default)."""
+    """Return contiguous queues; the first members get one more (AVG, the default)."""
     index, (share, rest) = clients.index(client), divmod(len(queues), len(clients))
     start = index * share + min(index, rest)
     return list(queues[start : start + share + (index < rest)])
@@ -30,14 +30,16 @@ def averagely(client: str, queues: Sequence[MessageQueue], clients: Sequence[str
 def averagely_by_circle(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
 ) -> list[MessageQueue]:
-    """Queues in turn to each member (AVG_BY_CIRCLE)."""
+    """Return the queues that the member gets when they are dealt out in turn (AVG_BY_CIRCLE)."""
     return list(queues[clients.index(client) :: len(clients)])
 
 
 def consistent_hash(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str], nodes: int = VIRTUAL_NODES
 ) -> list[MessageQueue]:
-    """Return a ring of MD5 hashes; few queues move when a member joins or leave (CONSISTENT_HASH)."""
+    """Return queues by a ring of MD5 hashes; few queues move when a member joins or leaves
+    (CONSISTENT_HASH).
+    """
     ring = {_hash(f"{member}-{number}"): member for member in clients for number in range(nodes)}
     points = sorted(ring)
 

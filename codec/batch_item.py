@@ -1,6 +1,6 @@
 """One message in the body of a batch send (request code 320), declared once (Java class `MessageDecoder`).
 
-An item has no topic. Its magic and CRC mean nothing, and it is never compressed by itself.
+An item has no topic. Its magic and CRC have no meaning, and it is never compressed by itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numbers of the remoting protocol: request and response codes, languages, flags, ids.
 
 Source classes: `MixAll`, `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`,
-`SerializeType`, `PermName`, `PullSysFlag`, `MessageSysFlag`. Codes of 4.9.8 come first, those that 5.x
-added after them. A code that a table does not have is legal on the wire: keep it as a plain int.
+`SerializeType`, `PermName`, `PullSysFlag`, `MessageSysFlag`. Codes of 4.9.8 come first, then those that 5.x
+added. A code that is not in its table is legal on the wire: keep it as a plain int.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RPC_ONEWAY = 2
 """Bit of `flag`: the sender of this request expects no response."""
 
 MASTER_ID = 0
-"""Broker id of a master (`MixAll.MASTER_ID`); slaves have higher ones."""
+"""The broker id of a master (`MixAll.MASTER_ID`); slaves have higher ones."""
 
 
 class RequestCode(IntEnum):
@@ -184,7 +184,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """Response codes. 209, 210 and 211 mean something else in 5.x: the second name is an alias."""
+    """Response codes. 209, 210 and 211 have another meaning in 5.x: the second name is an alias."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -301,8 +301,9 @@ class PullSysFlag(IntFlag):
 
 
 class MessageSysFlag:
-    """Bits of a stored message's `sysFlag`; transaction state and compression are two- and three-bit
-    numbers in it."""
+    """Bits of a stored message's `sysFlag`; transaction state and compression are numbers of two and three
+    bits in it.
+    """
 
     COMPRESSED = 0x1
     MULTI_TAGS = 0x2

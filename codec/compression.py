@@ -1,7 +1,6 @@
 """Compressed bodies (Java `CompressionType`): zlib (RFC 1950), LZ4 or Zstandard frames, by the sys flag.
 
-Output is bounded, so that a small body cannot fill the memory. lz4 and zstandard are imported on first
-use.
+Output is bounded, so that a small body cannot fill the memory. lz4 and zstandard are imported on first use.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ _Function = Callable[[Buffer, int], bytes]
 
 COMPRESSED = MessageSysFlag.COMPRESSED
 MAX_DECOMPRESSED = 64 * 1024 * 1024
-"""The default limit of one decompressed body, in bytes."""
+"""The default maximum size of one decompressed body, in bytes."""
 MAX_ZSTD_WINDOW = 64 * 1024 * 1024
 ZSTD_PIECE = 1024
-"""Input bytes decompressed at once: 4 can become 128 KiB, so this bounds the excess over the limit."""
+"""The number of input bytes decompressed at a time; 4 can become 128 KiB, so this bounds the excess over the
+limit.
+"""
 DEFAULT_LEVEL = 5
 """Java's `rocketmq.message.compressLevel`."""
 
@@ -38,7 +39,8 @@ def compress(body: Buffer, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tu
 def decompress(body: Buffer, sys_flag: int, *, limit: int = MAX_DECOMPRESSED) -> bytes:
     """Return the plain body; a body without the COMPRESSED bit is returned as it is.
 
-    Raises CorruptionError for damaged or cut data, an unknown type, or more than `limit` bytes of output.
+    Raises CorruptionError for damaged or truncated data, an unknown type, or more than `limit` bytes of
+    output.
     """
     if not sys_flag & COMPRESSED:
         return bytes(body)
@@ -67,6 +69,7 @@ def _zstd(body: Buffer, level: int) -> bytes:
 def _unzlib(body: Buffer, limit: int) -> bytes:
     machine = zlib.decompressobj()
     try:
+        # The extra byte shows that the limit is exceeded.
         plain = machine.decompress(body, limit + 1)
     except zlib.error as error:
         raise CorruptionError(f"zlib body: {error}") from None

@@ -1,6 +1,6 @@
-"""Errors in data. The type names the side at fault.
+"""Errors in data. The type states which side is at fault.
 
-No foreign exception (struct, construct, msgspec, zlib …) leaves `codec`: each is mapped at the border.
+No foreign exception (struct, construct, msgspec, zlib …) leaves `codec`: each is converted at the boundary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ class CodecError(Exception):
 
 
 class ProtocolError(CodecError):
-    """A frame or the order of frames breaks the remoting protocol."""
+    """A frame or the order of frames violates the remoting protocol."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -19,11 +19,11 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol; its connection must be closed."""
+    """The peer violated the protocol; its connection must be closed."""
 
 
 class HeaderError(CodecError):
-    """The ext fields do not form the header of the code; `field` is the wire name."""
+    """The ext fields do not form the header of the request code; `field` is the wire name."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class HeaderError(CodecError):
 
 
 class BodyError(CodecError):
-    """A JSON, properties or batch body cannot be read as the type that its code has."""
+    """A JSON, properties or batch body cannot be read as the type for its code."""
 
 
 class CorruptionError(CodecError):

@@ -37,11 +37,12 @@ MAX_DEPTH: Final = 128
 MAX_NUMBER: Final = 64
 MAX_KEY_MEMBERS: Final = 4
 MAX_KEY_TEXT: Final = 512
-"""Limits of an object that a key refers to: it is written out for each of its keys."""
+"""Limits of an object that a key refers to, because it is written out for each of its keys."""
 _CHARACTERS: Final = 64
-"""Characters of a text that count as one more value of a walk."""
+"""The number of characters of a text that count as one more value of a walk."""
 
-# Groups: double-quoted, single-quoted, number, identifier, mark. Possessive: an open quote costs one pass.
+# Groups: double-quoted, single-quoted, number, identifier, mark. Quantifiers are possessive, so that a quote
+# that is never closed costs one pass.
 _TOKEN: Final = re.compile(
     r"""\s*+(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"
            |'([^'\\]*+(?:\\.[^'\\]*+)*+)'
@@ -169,7 +170,7 @@ class _Parser:
     def key(self, members: dict[str, Any], kind: int, text: str) -> str:
         if kind != _MARK:
             return _unescape(text) if kind in {_DOUBLE, _SINGLE} else text
-        # A key inside a key would double its escapes with every level.
+        # A key inside a key is refused, because its escapes would double with every level.
         if text != "{" or self.in_key:
             raise self.fail("a key")
         self.in_key = True
@@ -182,7 +183,7 @@ class _Parser:
         return key
 
     def refer(self, container: Any, key: Any) -> None:
-        """Record a reference stored at `key`; the two relative paths are resolved at once."""
+        """Record a reference stored at `key`; the two relative paths are resolved immediately."""
         path = None if self.in_key else _path_of(container[key])
         self.refers = self.refers or path is not None
         if path == "@":
@@ -190,6 +191,7 @@ class _Parser:
         elif path == "..":
             container[key] = self.stack[-2] if len(self.stack) > 1 else None
         elif path is not None:
+            # The target may not have been read yet, so the path is followed at the end.
             container[key] = None
             self.references.append(_Reference(container, key, path))
 
@@ -236,7 +238,7 @@ def _child(value: Any, step: re.Match[str]) -> Any:
 
 
 def _rename(members: dict[str, Any], key: str, target: Any) -> None:
-    """Rename the entry at `key` to the text of the object that its key referred to; it moves to the end."""
+    """Rename the entry at `key` to the text of the object that its key refers to; it moves to the end."""
     if key in members and type(target) is dict and len(target) <= MAX_KEY_MEMBERS:
         parts = (*target, *target.values())
         if all(type(part) is int or (type(part) is str and len(part) <= MAX_KEY_TEXT) for part in parts):
@@ -245,7 +247,8 @@ def _rename(members: dict[str, Any], key: str, target: Any) -> None:
 
 def loads(text: bytes | bytearray | memoryview | str) -> Any:
     """Read dicts, lists, str, int, float, bool or None. Raises BodyError, which states where the text is
-    wrong."""
+    invalid.
+    """
     return _parse(text).document()
 
 
@@ -261,8 +264,9 @@ def _parse(text: bytes | bytearray | memoryview | str) -> _Parser:
 
 
 def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_000_000) -> Any:
-    """Read a value that can be walked. Raises BodyError also when references make it endless or its
-    `expanded_size` larger than `limit`."""
+    """Read a value that can be walked. Raises BodyError also if references make it endless, or its
+    `expanded_size` larger than `limit`.
+    """
     parser = _parse(text)
     root = parser.document()
     if parser.refers:
@@ -272,7 +276,7 @@ def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_0
 
 def expanded_size(root: Any, limit: int) -> int:
     """Return the number of values in a walk over `root`, counting shared ones each time, and long texts as
-    several. Raises BodyError for more than `limit`.
+    several. Raises BodyError if it exceeds `limit`.
     """
     sizes: dict[int, int] = {}
 
@@ -282,6 +286,7 @@ def expanded_size(root: Any, limit: int) -> int:
         known = sizes.get(id(value))
         if known is not None:
             return known
+        # A cycle has no size to remember, so it is recognised by its depth.
         if depth > MAX_DEPTH:
             raise BodyError(f"references nest deeper than {MAX_DEPTH} levels")
         children: Iterable[Any] = value.values() if isinstance(value, dict) else value

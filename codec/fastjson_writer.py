@@ -1,9 +1,9 @@
 r"""A writer of values as fastjson 1.2.x writes them (Java `RemotingSerializable.toJson`).
 
-Members of a Struct are in the order of their names, entries of a dict in their own. None is left out, and
-there are no blanks. Pretty text is indented with tabs as in Java's config files, where entries whose keys
-are not strings stay on one line, as do arrays and sets (here tuples and sets) but not lists. Characters
-that UTF-8 cannot carry, and those that fastjson escapes, become `\uXXXX`.
+Members of a Struct are in the order of their names, entries of a dict in their own order. Values of None are
+omitted, and there are no blanks. Pretty text is indented with tabs as in Java's config files, where entries
+whose keys are not strings stay on one line, as do arrays and sets (here tuples and sets) but not lists.
+Characters that UTF-8 cannot carry, and those that fastjson escapes, become `\uXXXX`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 PIECES_PER_STEP: Final = 256
 SHORT_TABLE: Final = 64
-"""A table of at most so many entries, none of them a table, is written in one step."""
+"""The maximum number of entries of a table, none of them a table, that is written in one step."""
 
 
 class JsonDialect(Enum):
@@ -64,7 +64,7 @@ _MEMBERS: Final = _Members()
 
 
 class _Tables(dict[type, tuple[str, ...]]):
-    """The members of a Struct class that may be tables or lists, as those of no scalar type may be."""
+    """The members of a Struct class that may be tables or lists: all that do not have a scalar type."""
 
     def __missing__(self, cls: type[msgspec.Struct]) -> tuple[str, ...]:
         hints = get_type_hints(cls)
@@ -133,7 +133,7 @@ class _Writer:
         self.items(value, level, self.line(level + 1), self.line(level))
 
     def flat(self, value: Any, level: int) -> None:
-        """Write the items of Java arrays and set, which pretty text keeps on one line."""
+        """Write the items of a Java array or set, which pretty text keeps on one line."""
         self.items(value, level, "", "")
 
     def items(self, value: Any, level: int, before: str, after: str) -> None:
@@ -145,7 +145,7 @@ class _Writer:
         self.pieces.append("[]" if mark == "[" else after + "]")
 
     def steps(self, value: Any, level: int = 0) -> Generator[None, None, None]:
-        """Write as `write` does, and yield after every `PIECES_PER_STEP`."""
+        """Write as `write` does, but yield after every `PIECES_PER_STEP` pieces."""
         if not _is_long(value):
             self.write(value, level)
             return
@@ -177,7 +177,9 @@ def _is_long(value: Any) -> bool:
 
 
 def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Keys, or beginnings of members as written, and values; a dict or list may change meanwhile."""
+    """Return keys, or beginnings of members as written, with their values; a dict or list may change between
+    steps.
+    """
     if isinstance(value, msgspec.Struct):
         return [(head, getattr(value, name)) for head, name in _MEMBERS[type(value)]]
     if isinstance(value, dict):
@@ -189,7 +191,7 @@ _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     str: _quote,
     int: int.__repr__,
     bool: lambda value: "true" if value else "false",
-    # JSON cannot express the others, and Java reads null as 0.0.
+    # JSON has no NaN or infinity; Java reads null as 0.0.
     float: lambda value: repr(value) if math.isfinite(value) else "0.0",
     type(None): lambda _: "null",
 }
@@ -222,7 +224,7 @@ def _writer_of(value: Any) -> _WriteOne:
 
 
 def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> str:
-    """Return the text that fastjson writes for a Struct or plain value. Raises TypeError for any other value."""
+    """Return the text that fastjson writes for a Struct or plain value. Raises TypeError for other values."""
     writer = _Writer(dialect, pretty)
     writer.write(value)
     return "".join(writer.pieces)
@@ -231,9 +233,9 @@ def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) 
 def dumps_in_steps(
     value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False
 ) -> Generator[None, None, bytes]:
-    """As `dumps`, in UTF-8; yields after every few hundred pieces, so that others can work too.
+    """Like `dumps`, in UTF-8, but yields after every few hundred pieces so that other tasks can run.
 
-    What happens to a dict or list between two steps may be missing in the text, or in it.
+    A change to a dict or list between two steps may or may not appear in the text.
     """
     return b"".join((yield from chunks_in_steps(value, dialect=dialect, pretty=pretty)))
 
@@ -241,7 +243,7 @@ def dumps_in_steps(
 def chunks_in_steps(
     value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False
 ) -> Generator[None, None, list[bytes]]:
-    """As `dumps_in_steps`, for a text that is too long to be joined at once: the parts of it."""
+    """Like `dumps_in_steps`, for a text that is too long to be joined at once: return it in chunks."""
     writer, chunks = _Writer(dialect, pretty), []
     for _ in writer.steps(value):
         chunks.append("".join(writer.pieces).encode())

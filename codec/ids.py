@@ -45,7 +45,7 @@ def split_address(address: str, default_port: int | None = None) -> tuple[str, i
 
 
 def _is_host(host: str) -> bool:
-    """Return True for a name and an IPv4 address, and for an IPv6 address, which may be in brackets."""
+    """Return True for a name, an IPv4 address, or an IPv6 address, which may be in brackets."""
     if not set(":[]") & set(host):
         return True
     try:
@@ -55,22 +55,22 @@ def _is_host(host: str) -> bool:
 
 
 def split_addresses(text: str) -> list[str]:
-    """Return the addresses of a list, unchecked. Commas and white space separate them, too."""
+    """Return the addresses of a list, unchecked. Semicolons, commas and white space separate them."""
     return [part for part in _SEPARATORS.split(text) if part]
 
 
 CLOCK_STEP = 1_000_000
-"""A clock that went back by less than this (ms) counts as standing still."""
+"""A clock that was set back by less than this (ms) counts as standing still."""
 ID_LENGTHS = frozenset((32, 56))
 _OFFSET_SIZE = 8
 _HEX = tuple(f"{byte:02X}" for byte in range(256))
-"""Found in a third of the time of formatting a number."""
+"""A lookup here takes a third of the time of formatting a number."""
 CACHED_HOSTS = 1024
-"""Addresses of hosts that each of these functions remembers: 400 bytes for one of a connection."""
+"""The number of host addresses that each of these functions remembers, at 400 bytes each."""
 
 
 def pack_host(host: str, port: int) -> bytes:
-    """Pack an address and an int32 port. Raises LocalProtocolError when one of them is invalid."""
+    """Pack an address and an int32 port. Raises LocalProtocolError if one of them is invalid."""
     try:
         return ipaddress.ip_address(host).packed + struct.pack(">i", port)
     except (ValueError, struct.error) as error:
@@ -79,9 +79,7 @@ def pack_host(host: str, port: int) -> bytes:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def unpack_host(packed: bytes) -> tuple[str, int]:
-    """Return the address as text, and the port. Raises CorruptionError for any length other than 8 or 20
-    bytes.
-    """
+    """Return the address as text, and the port. Raises CorruptionError unless there are 8 or 20 bytes."""
     if len(packed) not in (8, 20):
         raise CorruptionError(f"a packed host has 8 or 20 bytes, not {len(packed)}")
     address = ipaddress.ip_address(packed[:-4])
@@ -110,7 +108,7 @@ def offset_msg_id(host: bytes, port: int, offset: int) -> str:
 
 
 def joined_offset_msg_ids(packed_host: bytes, offsets: Sequence[int]) -> str:
-    """Return the ids of the records at some commit-log offsets of a store, with commas between them."""
+    """Return the comma-separated ids of the records at some commit-log offsets of a store."""
     if not offsets:
         return ""
     host = packed_host.hex().upper()
@@ -126,9 +124,9 @@ def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
 
 
 class UniqIdFactory:
-    """A maker of the UNIQ_KEYs of one process, safe to use from several threads.
+    """Creates the UNIQ_KEYs of one process; safe to use from several threads.
 
-    `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, and `tz` the zone
+    `ip` has 4 or 16 bytes, `identity` is any number for the process, `now_ms` is the clock, and `tz` the zone
     whose month counts (None: this machine's).
     """
 
@@ -148,11 +146,12 @@ class UniqIdFactory:
         now = self._now_ms()
         if now != self._moment:
             self._stem, self._moment = self._stem_at(now), now
+        # `next` on itertools.count is atomic, so threads need no lock to get different numbers.
         count = next(self._counter)
         return f"{self._stem}{_HEX[count >> 8 & 0xFF]}{_HEX[count & 0xFF]}"
 
     def _stem_at(self, now: int) -> str:
-        """Return what the ids of one millisecond begin with."""
+        """Return the common beginning of the ids of one millisecond."""
         if now >= self._end:
             self._start, self._end = _month(now, self._tz)
         span = now - self._start
@@ -162,8 +161,9 @@ class UniqIdFactory:
 
 
 class UniqId(NamedTuple):
-    """The parts of a UNIQ_KEY. `pid` is the lower half of the process id, `identity` tells processes apart
-    (in Java the hash of a class loader), `span` is ms since the first of the month, `counter` wraps at 65536.
+    """The parts of a UNIQ_KEY. `pid` is the lower half of the process id, `identity` distinguishes processes
+    (in Java the hash of a class loader), `span` is in ms since the first of the month, `counter` wraps at
+    65536.
     """
 
     address: str
@@ -183,12 +183,13 @@ def parse_uniq_id(text: str) -> UniqId:
 
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
-    """Return the latest time (ms) up to `now_ms` at which a UNIQ_KEY can have been made. Raises HeaderError
-    for any other text.
+    """Return the latest time (ms) up to `now_ms` at which a UNIQ_KEY can have been created. Raises
+    HeaderError for any other text.
     """
     # 31 days of milliseconds need the sign bit, so it is read as unsigned.
     span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big")
     start, _ = _month(now_ms, tz)
+    # The id does not name its month: a time in the future means the month before.
     if start + span >= now_ms:
         start, _ = _month(start - 1, tz)
     return start + span
@@ -204,8 +205,9 @@ def _id_bytes(text: str) -> bytes:
 
 
 def _month(moment_ms: int, tz: tzinfo | None) -> tuple[int, int]:
-    """Return the first milliseconds of the month of a moment and of the month after it."""
+    """Return the first millisecond of the month that contains a moment, and of the month after it."""
     moment = datetime.fromtimestamp(moment_ms / 1000, tz)
     first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    # No month has 32 days, so this is in the next one.
     following = (first + timedelta(days=32)).replace(day=1)
     return int(first.timestamp()) * 1000, int(following.timestamp()) * 1000

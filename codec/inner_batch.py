@@ -1,7 +1,7 @@
 """Inner batches: records of 5.x whose body is a batch of messages (Java `MessageDecoder.decodeMessage`).
 
-The record has the queue offset of its first message; the others follow without gaps. Properties and flag are
-each message's own, everything else is the record's.
+The record has the queue offset of its first message; the others follow without gaps. Each message has its own
+properties and flag; everything else is taken from the record.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NOT_INNER = ~(WRAPPED | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_M
 
 
 def unwrapped(message: MessageExt, begin: int = 0) -> list[MessageExt]:
-    """Return the messages of a record with a plain body, from queue offset `begin` on if it is an inner
-    batch.
+    """Return the messages of a record with a plain body; of an inner batch, only those from queue offset
+    `begin` on.
 
-    Raises BodyError for an inner batch that is none.
+    Raises BodyError if the body of an inner batch is not a batch.
     """
     if message.sys_flag & WRAPPED != WRAPPED:
         return [message]

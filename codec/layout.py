@@ -1,17 +1,17 @@
 """One declaration, three readers.
 
-A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives the
-fast readers from it, so that no width or offset is written twice:
+A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives the fast
+readers from it, so that no width or offset is written twice:
 
 * construct itself is the specification, and the oracle of the tests;
 * `FixedLayout.unpack_from`, `pack` and `iter_unpack` are those of one fused `struct.Struct`, for the hot
   path;
 * `FixedLayout.dtype` is a NumPy structured dtype, for vectorised scans; only its call imports NumPy.
 
-Fields are integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with
-a fixed n, and `Const` or `Default` around one of these. Every field has a name, and the whole layout one
-byte order. A `Const` is read like any other value; the caller decides what a wrong one means. Offsets and
-sizes are bytes. The readers raise `struct.error` when the buffer is too short; callers check the length
+Fields are integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a
+fixed n, and `Const` or `Default` around one of these. Every field has a name, and the whole layout has one
+byte order. A `Const` is read like any other value; the caller decides how to treat a wrong one. Offsets and
+sizes are in bytes. The readers raise `struct.error` if the buffer is too short; callers check the length
 first.
 """
 
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import construct
 
 Buffer = bytes | bytearray | memoryview
-"""The buffers that the readers of `codec` take."""
+"""The buffers that the readers of `codec` accept."""
 
 _NUMPY_KINDS: Final = dict.fromkeys("bhilq", "i") | dict.fromkeys("BHILQ", "u") | dict.fromkeys("efd", "f")
 
@@ -58,7 +58,7 @@ class FixedLayout:
         self.iter_unpack = self.struct.iter_unpack
 
     def part(self, *names: str) -> struct.Struct:
-        """Return a reader of neighbouring fields, named in layout order; it reads at ``offsets[names[0]]``."""
+        """Return a reader of adjacent fields, named in layout order; it reads at ``offsets[names[0]]``."""
         first = self.names.index(names[0])
         chosen = self.fields[first : first + len(names)]
         if tuple(field.name for field in chosen) != names:
@@ -76,7 +76,7 @@ class FixedLayout:
 
 
 def fused(declaration: construct.Struct) -> FixedLayout:
-    """Return the fast readers of a declaration. Raises TypeError when its width is not fixed."""
+    """Return the fast readers of a declaration. Raises TypeError if its width is not fixed."""
     return FixedLayout(declaration)
 
 

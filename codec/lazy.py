@@ -19,9 +19,10 @@ from typing import Any
 
 
 def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
-    """`__all__` and the module `__getattr__` of `package`, from the imports below its `if TYPE_CHECKING`.
+    """Return `__all__` and the module `__getattr__` of `package`, from the imports below its `if
+    TYPE_CHECKING`.
 
-    Raises ImportError when the source of the package is missing.
+    Raises ImportError if the source of the package is missing.
     """
     module = modules[package]
     source = "".join(getlines(module.__file__ or "", vars(module)))
@@ -33,6 +34,7 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(home_of[name]), name)
+        # Python calls `__getattr__` no more for a name that the module has.
         setattr(modules[package], name, value)
         return value
 

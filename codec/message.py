@@ -1,8 +1,8 @@
 """Messages as values: those to be sent, and those that a broker stored (Java classes `Message`,
 `MessageExt`).
 
-Times are milliseconds since 1970 UTC. Hosts are texts, `ip:port` or `[v6]:port`. No message can be part
-of a reference cycle, so the garbage collector need not walk the thousands that a pull makes (`gc=False`).
+Times are milliseconds since 1970 UTC. Hosts are texts, `ip:port` or `[v6]:port`. No message can be part of a
+reference cycle, so the garbage collector need not walk the thousands that a pull creates (`gc=False`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ __all__ = [
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message to be sent. `flag` is an int32 of the user; tags, keys and delay level are in the
-    properties."""
+    """A message to be sent. `flag` is an int32 for the user; tags, keys and delay level are in the
+    properties.
+    """
 
     topic: str
     body: bytes = b""
@@ -62,8 +63,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
-        """Make a message from its parts. A text body becomes UTF-8; `keys` is one key or several, without
-        blanks in them."""
+        """Create a message from its parts. A text body is encoded as UTF-8; `keys` is one key or several,
+        without blanks in them.
+        """
         named = dict(properties or {})
         joined = keys if isinstance(keys, str) else " ".join(keys)
         if tags:
@@ -85,7 +87,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def delay_level(self) -> int:
-        """The level of the DELAY property; 0 when it is missing or not a number."""
+        """The level of the DELAY property; 0 if it is missing or not a number."""
         return delay_level(self.properties)
 
     @property
@@ -93,14 +95,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.properties.get(PropertyName.UNIQ_KEY)
 
     def with_properties(self, properties: Mapping[str, str] = {}, /, **named: str) -> Message:
-        """Make the same message with these properties set."""
+        """Return the same message with these properties set."""
         merged = {**self.properties, **properties, **named}
         return Message(topic=self.topic, body=self.body, flag=self.flag, properties=merged)
 
 
 class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A stored message. Its body is as stored (perhaps compressed) unless the decoder was asked to
-    decompress it; `sys_flag` is always the stored one.
+    """A stored message. Its body is as stored (perhaps compressed) unless the decoder decompressed it;
+    `sys_flag` is always the stored one.
 
     `queue_offset` is 0 for prepared and rolled-back transaction messages.
     """
@@ -125,7 +127,7 @@ class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def msg_id(self) -> str:
-        """The UNIQ_KEY that the producer set, else the offset message id."""
+        """The UNIQ_KEY that the producer set, or else the offset message id."""
         return self.properties.get(PropertyName.UNIQ_KEY) or self.offset_msg_id
 
     @property

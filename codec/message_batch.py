@@ -1,5 +1,5 @@
-"""The body of a batch send (code 320): messages of one topic, one after the other. The broker makes a
-record of each.
+"""The body of a batch send (code 320): messages of one topic, one after another. The broker stores each as a
+record.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Names that RocketMQ reserves, and the rules for topics and groups (Java `TopicValidator`, `Validators`,
 `MixAll`).
 
-A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 120 for a group,
-whose retry topic `%RETRY%group` is a topic, too (4.9 and 5.x up to 5.3.3 take 255, and cannot store what
-is sent back).
+A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 120 for a group, because
+its retry topic `%RETRY%group` is also a topic (4.9 and 5.x up to 5.3.3 accept 255, and cannot store messages
+that are sent back).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 TRANSACTION_GROUP = SYSTEM_GROUP_PREFIX + "TRANS"
-"""Its offsets are the progress of transaction checks."""
+"""The group whose offsets are the progress of transaction checks."""
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = MAX_TOPIC_LENGTH - len(RETRY_PREFIX)
 
@@ -61,7 +61,7 @@ SYSTEM_GROUPS = frozenset((*BUILT_IN_GROUPS, "CLIENT_INNER_PRODUCER", "SELF_TEST
 
 
 def is_system_topic(name: str) -> bool:
-    """Return True for built-in topics. A broker adds those named after its cluster and itself."""
+    """Return True for built-in topics. A broker also has topics named after its cluster and itself."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
 
 
@@ -80,12 +80,12 @@ def is_system_group(name: str) -> bool:
 
 
 def retry_topic(group: str) -> str:
-    """`%RETRY%group`; a retry topic is returned as it is."""
+    """Return `%RETRY%group`; a retry topic is returned unchanged."""
     return group if group.startswith(RETRY_PREFIX) else RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """`%DLQ%group`, the topic of messages whose retries are used up."""
+    """Return `%DLQ%group`, the topic of messages whose retries are used up."""
     return DLQ_PREFIX + group
 
 

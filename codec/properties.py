@@ -2,8 +2,8 @@ r"""The properties text of a message: `name \x01 value \x02` for each pair, in U
 `MessageDecoder`).
 
 4.9 omits the last separator, 5.x writes it; both are read. A pair with an empty name or value is dropped
-silently. The last of two equal names wins. A value may contain \x01. Order means nothing. Bytes that are
-not UTF-8 are read as U+FFFD and a lone surrogate is written as `?`, as in Java.
+silently. If two pairs have the same name, the last one wins. A value may contain \x01. The order of pairs has
+no meaning. Bytes that are not UTF-8 are read as U+FFFD, and a lone surrogate is written as `?`, as in Java.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from codec.errors import LocalProtocolError
 
 _NAME_END, _PAIR_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 MAX_PROPERTIES_LENGTH = 32767
-"""Bytes of the encoded text: its length is a Java short."""
+"""The maximum bytes of the encoded text, whose length is a Java short."""
 
 
 class PropertyName:
@@ -88,7 +88,7 @@ class PropertyName:
 
 
 TIMERS = frozenset((PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS))
-"""The properties by which 5.x clients ask for a delay of any length."""
+"""The properties by which 5.x clients request a delay of any length."""
 
 REPLY_TYPE = "reply"
 """MSG_TYPE of the reply to a request; brokers pass it to the requesting client."""
@@ -115,14 +115,14 @@ RESERVED = frozenset(
         *(PropertyName.TRANSIENT_GROUP_SYS_FLAG, PropertyName.BORN_HOST, PropertyName.BORN_TIMESTAMP),
     )
 )
-"""Names that users may not give their own properties (Java `Message.putUserProperty`, which looks in
+"""Names that users may not give to their own properties (Java `Message.putUserProperty`, which checks
 `MessageConst.STRING_HASH_SET`), with the internal names of 5.x. TIMERS are for users.
 """
 
 CLOSED_TO_SENDERS = RESERVED - {
     *(PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.DELAY, PropertyName.WAIT)
 }
-"""Reserved names that no part of a new message has, and no wish of its sender."""
+"""Reserved names that are neither a part of a new message nor an option of its sender."""
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
@@ -153,8 +153,8 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 
 def properties_problem(text: bytes) -> str | None:
-    """Return the reason why a text does not parse: it is not UTF-8, or a pair has no name. None for a sound
-    text.
+    """Return the reason why a text does not parse (it is not UTF-8, or a pair has no name), or None for a
+    sound text.
     """
     try:
         text.decode()
@@ -165,17 +165,19 @@ def properties_problem(text: bytes) -> str | None:
 
 
 def sound_text(text: bytes, properties: Mapping[str, str]) -> bytes:
-    """Return a text that parses: `text`, or these pairs that were read from it. Raises LocalProtocolError.
+    """Return a text that parses: `text` itself, or the pairs that were read from it. Raises
+    LocalProtocolError.
 
-    Readers of a store take a record whose properties do not parse for a damaged one.
+    Readers of a store regard a record whose properties do not parse as damaged.
     """
     ends = text.count(_PAIR_END) - text.endswith(_PAIR_END)
+    # If the text has as many separators as pairs were read, none of them lacks a name.
     if (ends == len(properties) - 1 and text.isascii()) or properties_problem(text) is None:
         return text
     return encode_properties(properties)
 
 
 def mended_properties(text: bytes) -> bytes:
-    """Return a text of the same length with the readable pairs, and end of pairs in place of the others."""
+    """Return a text of the same length with the readable pairs; separators replace the others."""
     pairs = text.split(_PAIR_END)
     return _PAIR_END.join(pair if not properties_problem(pair) else _PAIR_END * len(pair) for pair in pairs)

@@ -1,8 +1,8 @@
-"""Files of accounts, plain_acl.yml and those in the folder acl (4.9.8 `PlainAccessData`,
+"""Files of accounts: plain_acl.yml and those in the folder acl (4.9.8 `PlainAccessData`,
 `PlainPermissionManager`).
 
 Numbers are read as they are written, as Java does for members that are texts: 012345678 is a secret key of
-nine characters. Unknown members are ignored and kept. A file with a wrong member is refused as a whole.
+nine characters. Unknown members are ignored and kept. A file with an invalid member is refused as a whole.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from codec.acl.errors import AclError
 from codec.names import RETRY_PREFIX
 
 DEEPEST: Final = 50
-"""Collections in one another."""
+"""The maximum depth of nested collections."""
+# Characters of documents that are left to PyYAML, because libyaml may read them differently.
 _ODD: Final = re.compile(r"[^\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]|\r(?!\n)")
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _OTHERS: Final = frozenset(("<<", "="))
-"""Plain scalars that are no texts."""
+"""Plain scalars that are not texts."""
 _NO_KEY: Final = object()
 _NOTHING: Final = (yaml.StreamStartEvent, yaml.DocumentEndEvent)
 
 
 class Unusual(Exception):
-    """The document is one for PyYAML."""
+    """Raised for a document that is left to PyYAML."""
 
 
 def read_quickly(content: bytes | str) -> Any:
-    """Return the document with scalars as texts, but null as None. Unusual."""
+    """Return the document with scalars as texts, but null as None. Raises Unusual."""
     if not yaml.__with_libyaml__:
         raise Unusual
     try:
@@ -57,6 +58,7 @@ def _read_document(parser: Any) -> Any:
         yaml.DocumentStartEvent: builder.document,
     }
     try:
+        # Event by event, so that other threads can run during a long file.
         while (kind := type(event := parser.get_event())) is not yaml.StreamEndEvent:
             if handle := handlers.get(kind):
                 handle(event)
@@ -68,7 +70,7 @@ def _read_document(parser: Any) -> Any:
 
 
 class _Builder:
-    """Builds a document of events. `root` is what it has in the end."""
+    """Builds a document from events; `root` is the finished document."""
 
     def __init__(self) -> None:
         self.root: Any = None
@@ -119,19 +121,21 @@ class _Builder:
 
 
 MAX_FILE: Final = 4 * 1024 * 1024
-"""Bytes of the longest file."""
+"""The maximum size of a file, in bytes."""
 SHORTEST_KEY: Final = 7
-"""Characters of the shortest access key and secret key."""
+"""The minimum number of characters of an access key and a secret key."""
 MAX_PERMISSIONS: Final = 200_000
-"""Permissions in a file: by aliases, a short one could have any number."""
+"""The maximum number of permissions in a file; by aliases, a short one could have any number."""
 MAX_MERGED: Final = 1000
-"""Members of a map with `<<`, and maps that it merges: each level of a short file could double them."""
+"""The maximum members of a map with `<<`, and of what it merges: each level of a short file could double
+them.
+"""
 PLAIN: Final = "tag:yaml.org,2002:"
 NOT_A_CHARACTER: Final = "\ufffd"
 
 
 class Permission(IntFlag):
-    """Java's bits; 2 (ANY) is in no file."""
+    """Java's bits; 2 (ANY) does not occur in files."""
 
     DENY = 1
     PUB = 4
@@ -145,11 +149,11 @@ PERMISSIONS: Final = {
     "PUB|SUB": Permission.PUB | Permission.SUB,
     "SUB|PUB": Permission.PUB | Permission.SUB,
 }
-"""The texts that a request may set. Any other text in a file is DENY."""
+"""The texts that a request may set. Any other text in a file means DENY."""
 
 
 class Account(msgspec.Struct, frozen=True):
-    """One account. `permissions` are those of topics, and of groups by the name of their retry topic."""
+    """One account. `permissions` are those for topics, and for groups by the name of their retry topic."""
 
     access_key: str
     secret_key: str
@@ -171,7 +175,7 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class AccountFile(msgspec.Struct, frozen=True):
-    """A file; `document` is what it holds, for a rewrite."""
+    """A file; `document` is its content, for rewriting it."""
 
     path: str
     white: tuple[AddressRule, ...] = ()
@@ -188,6 +192,7 @@ class _Loader(yaml.SafeLoader):
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         merged = [value for key, value in node.value if key.tag == f"{PLAIN}merge"]
+        # Sizes are checked before the merge, so that it cannot grow without limit, and the result after it.
         sizes = [len(value.value) for value in merged]
         if max(sizes, default=0) <= MAX_MERGED:
             super().flatten_mapping(node)
@@ -200,7 +205,9 @@ for _kind in ("int", "float", "bool", "timestamp", "binary"):
 
 
 def parse_file(path: str, content: bytes, loaded_ms: int = 0) -> AccountFile:
-    """Return the accounts in a file; an empty one has none. AclError names the file and what is wrong."""
+    """Return the accounts in a file; an empty one has none. Raises AclError with the name of the file and the
+    problem.
+    """
     try:
         return _file(path, _document(content), loaded_ms)
     except AclError as error:
@@ -213,7 +220,7 @@ def _document(content: bytes) -> dict[str, Any]:
     text, is_utf8 = _read(content)
     try:
         found = _loaded(text)
-    except yaml.MarkedYAMLError as error:  # its text would show lines of the file
+    except yaml.MarkedYAMLError as error:  # the text of the error would show lines of the file
         at = error.problem_mark or error.context_mark
         place = "" if at is None else f" at line {at.line + 1}, column {at.column + 1}"
         raise AclError(f"not a YAML file{place}") from None
@@ -236,8 +243,8 @@ def _loaded(text: bytes | str) -> Any:
 
 
 def _read(content: bytes) -> tuple[bytes | str, bool]:
-    """Return the text for the reader of YAML, which knows UTF-16. False if it is not UTF-8: comments need not
-    be.
+    """Return the text for the YAML reader, which knows UTF-16, and False if it is not UTF-8: comments may
+    have another encoding.
     """
     try:
         content.decode()
@@ -248,7 +255,7 @@ def _read(content: bytes) -> tuple[bytes | str, bool]:
 
 
 def file_of(path: str, document: dict[str, Any]) -> AccountFile:
-    """Return the accounts of a document that is to be a file. AclError."""
+    """Return the accounts of a document that is to become a file. Raises AclError."""
     try:
         return _file(path, document, 0)
     except AclError as error:
@@ -271,7 +278,7 @@ def _file(path: str, document: dict[str, Any], loaded_ms: int) -> AccountFile:
 
 
 def parse_account(members: Mapping[str, Any], name: str) -> Account:
-    """Return one account of a file. AclError, which says `name` or the access key."""
+    """Return one account of a file. Raises AclError, with `name` or the access key."""
     access_key, secret_key = _text(members, "accessKey", name), _text(members, "secretKey", name)
     if not access_key or len(access_key) < SHORTEST_KEY:
         raise AclError(f"{name}: accessKey has fewer than {SHORTEST_KEY} characters")
@@ -301,12 +308,12 @@ def parse_account(members: Mapping[str, Any], name: str) -> Account:
 
 
 def permission_of(text: str | None) -> Permission:
-    """Return the permission that a text of a file means."""
+    """Return the permission that a text in a file stands for."""
     return PERMISSIONS.get((text or "").strip(), Permission.DENY)
 
 
 def is_true(value: object, name: str) -> bool:
-    """Return the value of `admin`. AclError for anything but a truth value."""
+    """Return the value of `admin`. Raises AclError for anything but a truth value."""
     if value is None or value is False or value is True:
         return bool(value)
     text = str(value).strip().lower()

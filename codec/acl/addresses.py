@@ -1,12 +1,11 @@
 """Expressions for addresses of clients (4.9.8 `RemoteAddressStrategyFactory`).
 
-A blank text matches nothing; `*`, `*.*.*.*` and `*:*:*:*:*:*:*:*` everything. `10.0.0.{1,2}` and
-`2001::{1,2}` are sets, `10.0.0.1,10.0.0.2` a list without blanks. A range is one group of an IPv4 address,
-but not the first, that is `*` or `a-b`: groups to its left are fixed, those to its right are not looked at.
-In an IPv6 address the last group is a range, or the last but one before a final `*`. Anything else is one
-address.
+A blank text matches nothing; `*`, `*.*.*.*` and `*:*:*:*:*:*:*:*` match everything. `10.0.0.{1,2}` and
+`2001::{1,2}` are sets, `10.0.0.1,10.0.0.2` is a list without blanks. A range is one group of an IPv4 address,
+but not the first, that is `*` or `a-b`: groups to its left are fixed, those to its right are ignored. In an
+IPv6 address, the last group is a range, or the last but one before a final `*`. Anything else is one address.
 
-Java has `10.0.0.0-0` match nothing; here it is the range that it says. Fixed groups of a range have to be
+In Java, `10.0.0.0-0` matches nothing; here it is the range that it states. Fixed groups of a range must be
 numbers here.
 """
 
@@ -31,8 +30,9 @@ _GROUPS6: Final = 8
 
 
 class Range(msgspec.Struct, frozen=True):
-    """The addresses of one version whose first groups are `head` and whose next one is from `low` to
-    `high`."""
+    """The addresses of one version whose first groups are `head` and whose next group is from `low` to
+    `high`.
+    """
 
     version: int
     head: tuple[int, ...]
@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class AddressRule(msgspec.Struct, frozen=True):
-    """One expression; `only` and `within` are what it matches, unless it matches `everything`."""
+    """One expression. It matches `everything`, or else the addresses `only` and those `within` a range."""
 
     text: str
     everything: bool = False
@@ -62,7 +62,9 @@ class AddressRule(msgspec.Struct, frozen=True):
 
 
 def read_address(host: str) -> Address | None:
-    """Return the address of a peer, an IPv4 one if it was mapped into IPv6; None for a name."""
+    """Return the address of a peer, or None for a name. An IPv4 address mapped into IPv6 is returned
+    as IPv4.
+    """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -71,9 +73,10 @@ def read_address(host: str) -> Address | None:
     return mapped or address
 
 
+# Cached because aliases in a file can repeat a long expression.
 @lru_cache(maxsize=1024)
 def parse_rule(text: str) -> AddressRule:
-    """Return the rule of one expression. AclError for a malformed one. Aliases of a file repeat long ones."""
+    """Return the rule of one expression. Raises AclError for a malformed one."""
     if text in EVERYTHING:
         return AddressRule(text, everything=True)
     if not text.strip():
@@ -88,7 +91,7 @@ def parse_rule(text: str) -> AddressRule:
 
 
 def parse_rules(text: str) -> list[AddressRule]:
-    """Return the rules of expressions that are separated by ';'. AclError for a malformed one."""
+    """Return the rules of expressions that are separated by ';'. Raises AclError for a malformed one."""
     return [parse_rule(part.strip()) for part in text.split(";") if part.strip()]
 
 

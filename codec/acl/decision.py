@@ -1,10 +1,11 @@
-"""Decides who may do what (4.9.8 `PlainPermissionManager.validate`), with the line of a file that decides.
+"""Decides who may do what (4.9.8 `PlainPermissionManager.validate`), and names the line of a file that
+decides.
 
-The order: global white addresses; the access key; its white address; its signature; traces; requests for
+The order is: global white addresses; the access key; its white address; its signature; traces; requests for
 administrators; the permission for each resource, or the default.
 
-Stricter than Java: no default permission covers reading a topic in which a broker keeps messages of other
-topics. It covers a dead-letter topic if the account may consume as the group.
+This is stricter than Java: no default permission covers reading a topic in which a broker keeps messages of
+other topics. It covers a dead-letter topic only if the account may consume as the group.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Need(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As Java writes it: `topic:orders`, `group:billing`."""
+        """The resource as Java writes it: `topic:orders`, `group:billing`."""
         if self.name.startswith(RETRY_PREFIX):
             return f"group:{self.name.removeprefix(RETRY_PREFIX)}"
         return f"topic:{self.name}"
@@ -52,8 +53,9 @@ def _is_signed(_account: Account) -> bool:
 
 
 class Attempt(NamedTuple):
-    """A request. `needs` is called once its signature is right, which `signed` checks; `admin_code` is the code
-    of a request for administrators."""
+    """A request. `needs` is called once its signature is known to be right, which `signed` checks;
+    `admin_code` is the code of a request for administrators.
+    """
 
     address: Address | None
     access_key: str | None
@@ -63,7 +65,9 @@ class Attempt(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """`refusal` is Java's text, empty if the attempt is allowed; `line` says what decides."""
+    """The result of a check. `refusal` is Java's text, or empty if the attempt is allowed; `line` states what
+    decides.
+    """
 
     refusal: str
     line: str
@@ -84,7 +88,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 def merged(files: Iterable[AccountFile]) -> Rules:
-    """Return the rules of files in their order: the first one that has an access key wins."""
+    """Return the rules of files in their order; the first account with an access key wins."""
     white: list[tuple[AddressRule, str]] = []
     accounts: dict[str, tuple[Account, str]] = {}
     for file in files:
@@ -95,7 +99,7 @@ def merged(files: Iterable[AccountFile]) -> Rules:
 
 
 def duplicates(files: Iterable[AccountFile]) -> list[tuple[str, str]]:
-    """Return the access keys that a later file has again, with that file."""
+    """Return the access keys that occur again in a later file, each with that file."""
     seen: dict[str, str] = {}
     pairs = [(account.access_key, file.path) for file in files for account in file.accounts]
     return [(key, path) for key, path in pairs if seen.setdefault(key, path) != path]
@@ -106,20 +110,20 @@ TRACE: Final = Need(SystemTopic.TRACE, Permission.PUB)
 
 
 class Identified(NamedTuple):
-    """An account whose permissions decide, and where a file has it."""
+    """An account whose permissions decide, and its place in a file."""
 
     account: Account
     place: str
 
 
 def decide(rules: Rules, attempt: Attempt) -> Decision:
-    """Return the decision about an attempt. Raises what `needs` raises."""
+    """Return the decision about an attempt. Raises the errors of `needs`."""
     found = identify(rules, attempt)
     return found if isinstance(found, Decision) else permit(found, attempt.admin_code, attempt.needs())
 
 
 def identify(rules: Rules, attempt: Attempt) -> Decision | Identified:
-    """Return the first part of the decision: whose attempt it is, unless that is the decision."""
+    """Return the account that makes an attempt, or the decision if its permissions do not matter."""
     address, key = attempt.address, attempt.access_key
     if address is not None:
         for rule, path in rules.white:
@@ -140,7 +144,9 @@ def identify(rules: Rules, attempt: Attempt) -> Decision | Identified:
 
 
 def permit(found: Identified, admin_code: int | None, needs: tuple[Need, ...]) -> Decision:
-    """Return the second part: what the account may do. The same arguments give the same decision."""
+    """Return the decision about the permissions of an account. The same arguments always lead to the same
+    decision.
+    """
     account, place = found
     if needs == (TRACE,):
         return Decision("", f"every account may send to {TRACE.name}")
@@ -163,7 +169,7 @@ def permit(found: Identified, admin_code: int | None, needs: tuple[Need, ...]) -
 
 
 def _owned(account: Account, need: Need) -> tuple[Permission, str]:
-    """Return the permission of an account for a resource, and the member that it is from."""
+    """Return the permission of an account for a resource, and the member that states it."""
     is_group = need.name.startswith(RETRY_PREFIX)
     owned = account.permissions.get(need.name)
     if owned is not None:
@@ -186,7 +192,7 @@ def _owned(account: Account, need: Need) -> tuple[Permission, str]:
 
 
 def permission_text(permission: Permission) -> str:
-    """As in files: `PUB|SUB`."""
+    """Return a permission as files state it: `PUB|SUB`."""
     return "|".join(
         one.name or "" for one in (Permission.DENY, Permission.PUB, Permission.SUB) if one & permission
     )

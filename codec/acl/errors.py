@@ -1,7 +1,7 @@
-"""The error of this room."""
+"""The error of files of accounts."""
 
 from __future__ import annotations
 
 
 class AclError(ValueError):
-    """A file of accounts, or a part of one, that cannot be used. Its text never holds a secret key."""
+    """A file of accounts, or a part of one, cannot be used. The text never contains a secret key."""

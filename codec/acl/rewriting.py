@@ -1,5 +1,5 @@
 """Changes of a file of accounts by requests (4.9.8 `PlainPermissionManager.updateAccessConfig`,
-`deleteAccessConfig`, `updateGlobalWhiteAddrsConfig`): the other members stay, comments are lost.
+`deleteAccessConfig`, `updateGlobalWhiteAddrsConfig`). Other members stay; comments are lost.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ EXPECTED: Final = "DENY, PUB, SUB, PUB|SUB or SUB|PUB"
 
 
 def with_account(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with an account, at the end of the list: members that are None stay as they were,
-    but `admin` is false then. AclError for what no file may have.
+    """Return the document with an account at the end of the list. Members that are None stay unchanged,
+    except that `admin` becomes false. Raises AclError for a value that no file may have.
     """
     key = given.get("accessKey") or ""
     _check(given)

@@ -1,9 +1,9 @@
 """Frames between master and slave (Java classes `HAConnection`, `HAClient`). Big-endian, no handshake.
 
-A slave sends reports of 8 bytes: the end of its commit log. A master sends blocks: an offset, a size, and so
-many bytes of its commit log from that offset on; a block without bytes is a heartbeat, and its offset that of
-the next byte to come. Frames may be split and joined anywhere on their way. The readers hold no more than an
-unfinished header: the bytes of a block are passed on as they come, whatever size it announces.
+A slave sends reports of 8 bytes: the end of its commit log. A master sends blocks: an offset, a size, and
+that many bytes of its commit log from the offset on. A block without bytes is a heartbeat, whose offset is
+that of the next byte to come. Frames may be split and joined anywhere in transit. The readers keep no more
+than an unfinished header: the bytes of a block are passed on as they come, whatever size it announces.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class BlockPart(NamedTuple):
 
 
 def encode_report(max_offset: int) -> bytes:
-    """Return the report of a slave whose commit log ends at an offset. LocalProtocolError if that is no
-    offset.
+    """Return the report of a slave whose commit log ends at an offset. Raises LocalProtocolError if that is
+    not a valid offset.
     """
     if not 0 <= max_offset <= MAX_OFFSET:
         raise LocalProtocolError(f"a commit log cannot end at {max_offset}")
@@ -41,14 +41,16 @@ def encode_report(max_offset: int) -> bytes:
 
 
 def encode_block_header(offset: int, size: int) -> bytes:
-    """Return the header of `size` bytes of the commit log; with size 0 it is a heartbeat. LocalProtocolError."""
+    """Return the header of `size` bytes of the commit log; with size 0, it is a heartbeat. Raises
+    LocalProtocolError if no block can have this offset and size.
+    """
     if not (0 <= offset <= MAX_OFFSET and 0 <= size <= MAX_BLOCK_SIZE):
         raise LocalProtocolError(f"no block has {size} bytes from offset {offset} on")
     return BLOCK_HEADER.pack(offset, size)
 
 
 class ReportReader:
-    """Reads what a slave sends."""
+    """Reads the reports of a slave."""
 
     __slots__ = ("_rest",)
 
@@ -58,8 +60,8 @@ class ReportReader:
     def feed(self, data: Buffer) -> int | None:
         """Return the last whole report among the bytes so far; None if none was completed.
 
-        Earlier ones are obsolete, and Java's master ignores them, too. RemoteProtocolError for a negative
-        one.
+        Earlier ones are obsolete, and Java's master ignores them as well. Raises RemoteProtocolError for a
+        negative one.
         """
         received = self._rest + bytes(data)
         whole = len(received) // REPORT.size * REPORT.size
@@ -73,7 +75,7 @@ class ReportReader:
 
 
 class BlockReader:
-    """Reads what a master sends."""
+    """Reads the blocks of a master."""
 
     __slots__ = ("_header", "_missing", "_offset")
 
@@ -82,9 +84,10 @@ class BlockReader:
         self._offset = self._missing = 0
 
     def feed(self, data: Buffer) -> list[BlockPart]:
-        """Return the heartbeats and parts of blocks that the bytes hold, in order.
+        """Return the heartbeats and parts of blocks in the bytes, in order.
 
-        RemoteProtocolError for a negative offset or size, and for a block that ends behind the last offset.
+        Raises RemoteProtocolError for a negative offset or size, and for a block that ends after the highest
+        offset.
         """
         parts: list[BlockPart] = []
         position, end = 0, len(data)
@@ -114,7 +117,7 @@ class BlockReader:
 
 
 MAX_RECORD_SIZE: Final = 64 << 20
-"""Bytes; brokers accept no frame above 16 MiB."""
+"""The maximum size of a record, in bytes; brokers accept no frame above 16 MiB."""
 HEAD_SIZE: Final = FILLER_HEAD_SIZE
 
 
@@ -127,24 +130,24 @@ class Run(NamedTuple):
 
 
 class RecordStream:
-    """Collects the bytes of a commit log from `offset` on, where a record begins."""
+    """Collects the bytes of a commit log from `offset` on, where a record must begin."""
 
     __slots__ = ("_buffer", "_skipped", "_start")
 
     def __init__(self, offset: int, begun: bytes = b"") -> None:
-        """`begun` are bytes from `offset` on that are known."""
+        """Begin at `offset`; `begun` are bytes from there on that are already known."""
         self._start = offset
         self._buffer = bytearray(begun)
         self._skipped = 0
 
     @property
     def next_offset(self) -> int:
-        """The offset of the byte that has to come next."""
+        """The offset of the byte that must come next."""
         return self._start + len(self._buffer) - self._skipped
 
     def feed(self, offset: int, data: Buffer) -> list[Run]:
-        """Return the records that are whole now. RemoteProtocolError where the bytes do not continue the log,
-        or no record can begin with them.
+        """Return the records that are now whole. Raises RemoteProtocolError if the bytes do not continue the
+        log, or no record can begin with them.
         """
         if offset != self.next_offset:
             raise RemoteProtocolError(f"bytes from offset {offset} on came where {self.next_offset} is next")
@@ -160,6 +163,8 @@ class RecordStream:
                 if position > begin:
                     runs.append(Run(self._start + begin, bytes(buffer[begin:position])))
                 runs.append(Run(self._start + position, bytes(buffer[position : position + HEAD_SIZE]), True))
+                # The rest of a filler, up to the end of its file, is dropped as it comes: it may be a
+                # gigabyte.
                 held = min(size, len(buffer) - position)
                 self._skipped = size - held
                 del buffer[: position + held]

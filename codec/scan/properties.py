@@ -199,7 +199,9 @@ _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int
 
 
 class PropertyColumns(NamedTuple):
-    """The pairs of all records, without overridden ones: `offsets[i]:offsets[i + 1]` are those of record i."""
+    """The pairs of all records, without overridden ones: `offsets[i]:offsets[i + 1]` are those of
+    record i.
+    """
 
     offsets: Array
     names: pa.DictionaryArray

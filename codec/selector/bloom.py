@@ -21,15 +21,16 @@ BLOCK = 16
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """A bloom filter with this many positions for each name, and this many in all."""
+    """A bloom filter with `hashes` positions for each name and `bits` positions in total."""
 
     hashes: int
     bits: int
 
     @classmethod
     def of(cls, error_rate: int, expected: int) -> BloomFilter:
-        """Make a filter for an error rate in percent (1 to 99) and a number of names (from 1). Raises
-        ValueError."""
+        """Create a filter for an error rate in percent (1 to 99) and a number of names (from 1). Raises
+        ValueError.
+        """
         if not 1 <= error_rate <= 99:
             raise ValueError(f"an error rate of {error_rate} %; it must be from 1 to 99")
         if expected < 1:
@@ -41,7 +42,7 @@ class BloomFilter:
 
     @property
     def size(self) -> int:
-        """The bytes of a bit map."""
+        """The size of a bit map, in bytes."""
         return self.bits // 8
 
     def positions(self, name: str) -> tuple[int, ...]:
@@ -56,7 +57,7 @@ class BloomFilter:
         return BloomFilterData(bit_pos=self.positions(name), bit_num=self.bits)
 
     def owns(self, data: BloomFilterData | None) -> bool:
-        """Return True for positions of an equal filter, each of which is then in the bit map."""
+        """Return True if the positions are those of an equal filter, so that each is in the bit map."""
         return (
             data is not None
             and data.bit_num == self.bits
@@ -78,7 +79,7 @@ class BloomFilter:
 
 
 def _log(base: float, value: float) -> float:
-    # A quotient of natural logarithms, not math.log2: its rounding decides what is rounded up.
+    # A quotient of natural logarithms, not math.log2: its rounding decides whether `ceil` adds one.
     return math.log(value) / math.log(base)
 
 

@@ -1,8 +1,8 @@
 """Conversion of texts as in Java: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Boolean.valueOf`.
 
-Raises ValueError where Java throws NumberFormatException. Blanks are an error around an integer, but not
-around a double. An integer may be in the digits of any script, as in Java; only here, one of more than
-4300 digits is an error.
+ValueError is raised where Java throws NumberFormatException. Blanks around an integer are an error, those
+around a double are not. An integer may have digits of any script, as in Java; unlike in Java, more than 4300
+digits are an error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """SQL92 filters, which select messages by their properties (Java module `filter`).
 
-They accept and refuse what 4.9.8 does, quirks included: text after a whole expression is ignored, NOT
-binds tighter than a comparison, `0.0` and numbers with leading zeros are no literals. Values are strings
-and become numbers when compared with a constant number. A filter selects a message only when it is TRUE:
-not FALSE, not unknown, and every value converts.
+They accept and refuse the same texts as 4.9.8, quirks included: text after a whole expression is ignored, NOT
+binds tighter than a comparison, `0.0` and numbers with leading zeros are not literals. Values are strings,
+and become numbers when compared with a constant number. A filter selects a message only if it is TRUE: not
+FALSE, not unknown, and every value converts.
 
 A filter has at most MAX_LENGTH characters and MAX_NESTING nested operators. The last CACHED filters stay
 compiled.
@@ -26,8 +26,9 @@ CACHED = 100
 
 
 class Dialect(enum.Enum):
-    """The release whose keywords count. In 4.9, `s CONTAINS 'b'` is the property s with ignored text behind
-    it, so never TRUE."""
+    """The release whose keywords count. In 4.9, `s CONTAINS 'b'` is the property s followed by text that is
+    ignored, so it is never TRUE.
+    """
 
     V4_9 = "4.9"
     V5 = "5"
@@ -43,7 +44,9 @@ class Predicate:
     text: str
     dialect: Dialect
     evaluate: Callable[[Mapping[str, str]], bool | None] = field(repr=False, compare=False)
-    """TRUE, FALSE or unknown (None) for some properties. Raises ValueError when one does not convert."""
+    """The result for some properties: TRUE, FALSE or unknown (None). Raises ValueError if a value does not
+    convert.
+    """
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """The names of the properties in the filter."""
     tree: Node | None = field(default=None, repr=False, compare=False)
@@ -58,8 +61,9 @@ class Predicate:
 
 @lru_cache(maxsize=CACHED)
 def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
-    """Compile a filter. Raises SelectorError, one line, for an invalid text; with `whole` also for text
-    after an expression."""
+    """Compile a filter. Raises SelectorError, with one line, if the text is invalid; with `whole`, also for
+    text after the expression.
+    """
     from codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:

@@ -1,9 +1,9 @@
 """Compiles a syntax tree to one function of the properties: closures within closures, chosen once from
 tables.
 
-A function returns True, False or None (unknown) and raises ValueError where Java throws while it
-evaluates: for a property that does not convert, and for classes that cannot be cast. Operands are
-evaluated in Java's order, so that the same ones are skipped.
+A function returns True, False or None (unknown), and raises ValueError where Java throws during evaluation:
+for a property that does not convert, and for classes that cannot be cast. Operands are evaluated in Java's
+order, so that the same ones are skipped.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def _negate(node: Negate) -> Evaluation:
     operand = compile_tree(node.operand)
 
     def evaluate(properties: Properties) -> None:
+        # Evaluated only for its errors: a minus sign before anything but a number is null.
         operand(properties)
 
     return evaluate
@@ -93,8 +94,9 @@ def _any(node: Or) -> Evaluation:
 
 
 def _chain(operands: tuple[Evaluation, ...], *, decisive: bool) -> Evaluation:
-    """Evaluate operands up to the first that is `decisive`; without one the result is unknown if any was
-    unknown."""
+    """Evaluate operands up to the first one that is `decisive`; without one, the result is unknown if any
+    operand was.
+    """
     otherwise = not decisive
 
     def evaluate(properties: Properties) -> bool | None:
@@ -141,7 +143,7 @@ def _text_test(node: TextTest) -> Evaluation:
 def _comparison(node: Comparison) -> Evaluation:
     fast = _property_and_constant(node.operator, node.left, node.right, missing=None)
     if fast is None:
-        # With a constant on the left a missing property is simply not equal, not unknown.
+        # With a constant on the left, a missing property is not equal rather than unknown.
         missing = False if node.operator is Operator.EQUAL else None
         fast = _property_and_constant(MIRRORED[node.operator], node.right, node.left, missing=missing)
     return fast or _values(node)
@@ -150,7 +152,7 @@ def _comparison(node: Comparison) -> Evaluation:
 def _property_and_constant(
     how: Operator, left: Node, right: Node, *, missing: bool | None
 ) -> Evaluation | None:
-    """Compare a property with a number or string; None for any other comparison."""
+    """Return the comparison of a property with a number or string; None for any other comparison."""
     if not isinstance(left, Property):
         return None
     name, compare = left.name, _COMPARE[how]
@@ -175,7 +177,7 @@ def _property_and_constant(
 
 
 def _values(node: Comparison) -> Evaluation:
-    """Compare any two values."""
+    """Return the comparison of any two values."""
     left, right = compile_tree(node.left), compile_tree(node.right)
     compare = _COMPARE[node.operator]
     if node.operator is Operator.EQUAL:
@@ -233,8 +235,9 @@ def _same(value: Any) -> Any:
 
 
 def _finite_double(text: str) -> float:
-    """Read the number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like
-    infinity."""
+    """Read the number of a text. A literal is finite, so NaN (the greatest value for Java) compares with it
+    like infinity.
+    """
     value = java_double(text)
     return math.inf if value != value else value  # noqa: PLR0124  the quickest test for NaN
 
@@ -260,7 +263,7 @@ _ORDERS: dict[tuple[Kind, Kind], Order] = {
     (Kind.DOUBLE, Kind.STRING): _converted(_same, java_double, order_of_doubles),
     (Kind.BOOLEAN, Kind.STRING): _cannot_cast,
 }
-"""By the kinds of the left and the right value; all others are a mismatch."""
+"""The comparisons by the kinds of the left and right value; all others are a mismatch."""
 
 _CONVERT: dict[Kind, Callable[[str], int | float]] = {
     Kind.INTEGER: java_integer,

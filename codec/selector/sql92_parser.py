@@ -1,8 +1,8 @@
-"""Parses words to a syntax tree, by the LALR grammar in sql92.lark and the checks that Java makes while it
-parses.
+"""Parses words to a syntax tree, by the LALR grammar in sql92.lark and the checks that Java makes while
+parsing.
 
-Java reads no further than a whole expression: when the next word cannot continue it, the rest is ignored,
-unless the caller asks for all of it. Only this module imports lark; a process prepares the grammar once.
+Java reads only to the end of a whole expression: if the next word cannot continue it, the rest is ignored,
+unless the caller requests all of it. Only this module imports lark; a process prepares the grammar once.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _TOKEN = "|".join(
     )
 )
 _match = re.compile(f"{_BLANK}|{_TOKEN}").match
-# Without a line end after it, each `--` would search all the rest in vain.
+# Used only before the last line end: after it, each `--` would search the rest of the text in vain.
 _match_before_line_end = re.compile(f"{_BLANK}|{_LINE_COMMENT}|{_TOKEN}").match
 
 
@@ -91,7 +91,7 @@ class Word(NamedTuple):
 
 
 def scan(text: str, keywords: Set[str]) -> Iterator[Word]:
-    """Yield the words, then END for ever. Raises SelectorError at a character that begins no word."""
+    """Yield the words, then END forever. Raises SelectorError at a character that begins no word."""
     last_line_end = max(text.rfind("\n"), text.rfind("\r"))
     at = 0
     while at < len(text):
@@ -130,7 +130,7 @@ def display(kind: str) -> str:
 
 
 MAX_NESTING = 256
-"""The limit of nested operators. Parentheses alone and chains of AND or OR do not count."""
+"""The maximum number of nested operators. Parentheses alone and chains of AND or OR do not count."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -142,8 +142,9 @@ TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
 
 
 def parse_tree(text: str, keywords: frozenset[str], *, whole: bool = False) -> Node:
-    """Return the tree of a filter, always of truth kind. Raises SelectorError, one line, with the place or
-    the reason; with `whole` also for text after the expression."""
+    """Return the tree of a filter, which is always a truth value. Raises SelectorError, with one line that
+    states the position or the reason; with `whole`, also for text after the expression.
+    """
     state = _grammar().parse_interactive()
     for word in scan(text, keywords):
         tree = _feed(state, word.kind, word.text)
@@ -161,7 +162,7 @@ _REFUSED = object()
 
 
 def _feed(state: InteractiveParser, kind: str, text: str) -> Any:
-    """Return the tree after END, else None; _REFUSED when the word cannot follow (the next one still may)."""
+    """Return the tree after END, else None; _REFUSED if the word cannot follow (the next one still may)."""
     try:
         return state.feed_token(Token(kind, text))
     except UnexpectedToken:
@@ -184,7 +185,7 @@ def _listed(expected: set[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """Return the text in one line."""
+    """Return the text on one line, shortened if it is long."""
     line = repr(str(text))[1:-1]
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 
@@ -196,7 +197,7 @@ def _grammar() -> Lark:
 
 
 def _above(*nodes: Node) -> int:
-    """Return the depth of a node over these. Raises SelectorError over MAX_NESTING."""
+    """Return the depth of a node above these. Raises SelectorError if it exceeds MAX_NESTING."""
     depth = 1 + max(node.depth for node in nodes)
     if depth > MAX_NESTING:
         raise SelectorError(f"nested more than {MAX_NESTING} levels deep")
@@ -232,7 +233,7 @@ def _check_equal(node: Node) -> None:
 
 
 def _check_ordered(node: Node) -> None:
-    """Refuse all but numbers and properties, which alone can be below or above each other."""
+    """Refuse everything but numbers and properties: only these can be below or above each other."""
     constant = isinstance(node, Constant) and node.kind not in NUMBERS
     if constant or isinstance(node, TRUTHS):
         raise SelectorError(f"{_describe(node)} cannot be compared with <, <=, >, >= or BETWEEN")
@@ -336,6 +337,7 @@ class _Builder(Transformer[Token, Any]):
 
     def decimal(self, token: Token) -> Node:
         digits = token.rstrip("lL")
+        # The length is checked first, because `int` refuses thousands of digits.
         if len(digits) > LONGEST_LONG or int(digits) > LONG_MAX:
             raise SelectorError(f"{_short(token)} is greater than {LONG_MAX}")
         value = int(digits)

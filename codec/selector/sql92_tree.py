@@ -1,6 +1,6 @@
-"""The syntax tree of an SQL92 filter. `depth` is the height of the tree below and including a node.
+"""The syntax tree of an SQL92 filter. `depth` is the height of the tree from a node down, including the node.
 
-BETWEEN is not in it: Java makes two comparisons of it. A chain of AND or OR is one node, however long.
+BETWEEN is not in it: Java turns it into two comparisons. A chain of AND or OR is one node, however long.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ MIRRORED: Final = {
     Operator.GREATER: Operator.LESS,
     Operator.GREATER_EQUAL: Operator.LESS_EQUAL,
 }
-"""The operator with its sides exchanged."""
+"""Each operator with its sides exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """The value of a message property, null when the message has none of this name."""
+    """The value of a message property; null if the message does not have it."""
 
     name: str
     depth: int = field(default=1, init=False, compare=False)

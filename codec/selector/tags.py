@@ -1,7 +1,7 @@
-"""Tag expressions: `*` (or nothing) for all, else tags joined by `||` (Java class `FilterAPI`).
+"""Tag expressions: `*` (or nothing) for all messages, else tags joined by `||` (Java class `FilterAPI`).
 
-A consumer compares the TAGS value of a message with each tag. The broker compares hashes, so what passes
-there must be compared again.
+A consumer compares the TAGS value of a message with each tag. The broker compares only hashes, so the
+messages that it sends must be compared again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ ALL = "*"
 
 
 def parse_tags(expression: str | None) -> frozenset[str]:
-    """Return the tags of an expression; an empty set selects every message. Raises SelectorError for
-    separators alone.
+    """Return the tags of an expression; an empty set selects every message. Raises SelectorError if there are
+    only separators.
     """
     if not expression or expression == ALL:
         return frozenset()
@@ -42,8 +42,8 @@ def accepts_code(codes: Set[int], code: int) -> bool:
 
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
-    """Return the subscription that a client sends for a tag expression; of two, the one with the higher
-    `version` (ms) wins.
+    """Return the subscription that a client sends for a tag expression. Of two subscriptions, the one with
+    the higher `version` (ms) wins.
     """
     tags = sorted(parse_tags(expression))
     return SubscriptionData(

@@ -148,7 +148,9 @@ def slots_of(data: memoryview, size: int, slots: int | None = None) -> int:
 
 
 def _guesses(size: int) -> Iterator[int]:
-    """Yield numbers of slots to try: the one by the ratio of Java's defaults, the default, then every other."""
+    """Yield numbers of slots to try: the one by the ratio of Java's defaults, the default, then every
+    other.
+    """
     usual = (size - HEADER.size) // (SLOT.size + ITEM.size * _ITEMS_A_SLOT)
     # Items are five times as long as slots, so only every fifth number leaves whole items.
     every = range(
