@@ -1,7 +1,7 @@
 """Messages by key or id (Java `MQAdminImpl`).
 
-The index holds hashes, so messages from a broker are compared with the topic and key here; a collision never
-shows.
+The index contains hashes, so messages from a broker are compared with the topic and key here. Hash collisions
+have no effect.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ class MessageAdmin(Area):
     async def query_by_key(
         self, topic: str, key: str, *, max_num: int = 64, begin: int = 0, end: int | None = None
     ) -> QueryResult:
-        """Messages with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest first.
+        """Return messages with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest
+        first.
 
-        The newest `max_num` of all brokers; of each broker at most BROKER_MAX, by its configuration.
+        These are the newest `max_num` of all brokers; each broker returns at most BROKER_MAX, by its
+        configuration.
         """
         header = QueryMessageRequestHeader(
             topic=topic,
@@ -52,7 +54,7 @@ class MessageAdmin(Area):
         return found._replace(messages=found.messages[-max_num:], may_be_more=cut or found.may_be_more)
 
     async def query_by_uniq_key(self, topic: str, uniq_key: str) -> QueryResult:
-        """Messages with this UNIQ_KEY, oldest first; more than one after a retried send."""
+        """Return the messages with this UNIQ_KEY, oldest first; more than one after a retried send."""
         try:
             begin = max(0, time_of_uniq_id(uniq_key, self.instance.now_ms()) - UNIQ_SLACK)
         except CodecError:
@@ -60,12 +62,13 @@ class MessageAdmin(Area):
         found = await self._query_uniq(topic, uniq_key, begin)
         if found.messages or found.failures or not begin:
             return found
-        # The id of a client in another time zone or with another layout has no usable time
+        # The id of a client in another time zone, or with another layout, contains no usable time.
         return await self._query_uniq(topic, uniq_key, 0)
 
     async def query_by_id(self, topic: str, msg_id: str) -> QueryResult:
-        """Return the message with this id, a UNIQ_KEY or an offset message id; all messages of an inner
-        batch, whose offset message id they share.
+        """Return the message with this id, a UNIQ_KEY or an offset message id.
+
+        For an inner batch, return all its messages, which share the offset message id.
         """
         address = offset_id_address(msg_id)
         known = {
@@ -85,7 +88,10 @@ class MessageAdmin(Area):
             return found
 
     async def query_everywhere(self, uniq_key: str) -> QueryResult:
-        """Messages with this UNIQ_KEY in any topic, oldest first: every topic is asked at all its brokers."""
+        """Return the messages with this UNIQ_KEY in any topic, oldest first.
+
+        Queries every topic at all its brokers.
+        """
 
         async def ask(topic: str) -> QueryResult:
             return await self.query_by_uniq_key(topic, uniq_key)
@@ -97,14 +103,16 @@ class MessageAdmin(Area):
         return QueryResult(tuple(found), broken | _worth_telling(failures))
 
     async def view(self, offset_msg_id: str) -> MessageExt:
-        """Return the message at the position in an offset message id, as `view_all`; of an inner batch the
-        first.
+        """Return the message at the position in an offset message id, like `view_all`.
+
+        The first of an inner batch.
         """
         return (await self.view_all(offset_msg_id))[0]
 
     async def view_all(self, offset_msg_id: str) -> tuple[MessageExt, ...]:
-        """Return the messages of the record at the position in an offset message id (code 33): one, or those
-        of an inner batch. NotFound when there is none.
+        """Return the messages of the record at the position in an offset message id (code 33).
+
+        There is one, or all those of an inner batch. Raises NotFound if there is none.
         """
         address = offset_id_address(offset_msg_id)
         if address is None:
@@ -113,7 +121,7 @@ class MessageAdmin(Area):
         try:
             answer = await self.instance.ask(address, VIEW_MESSAGE_BY_ID, header, None)
         except BrokerRefused as error:
-            # The answer of 4.9.8 for a position without a message
+            # This is the reply of 4.9.8 for a position without a message.
             if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
                 raise
             name = VIEW_MESSAGE_BY_ID.name
@@ -164,7 +172,7 @@ class MessageAdmin(Area):
 
 
 def _worth_telling(failures: Mapping[str, ClientError]) -> dict[str, ClientError]:
-    """Return failures of topics, but for those that have no queue any more or may not be read by anybody."""
+    """Return the failures of topics, except those that have no queue any more or that nobody may read."""
     return {topic: error for topic, error in failures.items() if not isinstance(error, NotFound)}
 
 
@@ -192,7 +200,10 @@ class TrackType(Enum):
 
 
 class Track(NamedTuple):
-    """A group and a message. `consumer_offset`: None without a committed one; `error` explains UNKNOWN."""
+    """A group and the fate of a message in it.
+
+    `consumer_offset` is None if nothing is committed; `error` explains UNKNOWN.
+    """
 
     group: str
     state: TrackType
@@ -201,7 +212,7 @@ class Track(NamedTuple):
 
 
 async def tracks(admin: Admin, message: MessageExt) -> list[Track]:
-    """Return the fate of the message in each group that has offsets of its topic or subscribes to it."""
+    """Return the fate of the message in each group that has offsets on its topic or subscribes to it."""
     failures: dict[str, ClientError] = {}
     groups = await admin.topics.groups(message.topic, failures=failures)
     queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
@@ -218,7 +229,7 @@ async def tracks(admin: Admin, message: MessageExt) -> list[Track]:
 
 
 def state_of(message: MessageExt, connection: ConsumerConnection | None, offset: int | None) -> TrackType:
-    """Return the state by the offset and the clients of a group (None: no client is connected)."""
+    """Return the state, derived from the offset and the clients of a group (None: no client is connected)."""
     is_past = offset is not None and offset > message.queue_offset
     if connection is None:
         return TrackType.CONSUMED if is_past else TrackType.NOT_ONLINE
@@ -233,8 +244,6 @@ def state_of(message: MessageExt, connection: ConsumerConnection | None, offset:
 
 
 def _takes(connection: ConsumerConnection, message: MessageExt) -> bool:
-    """Return True if the tags that the group subscribes to include that of the message; SQL92 is not
-    evaluated.
-    """
+    """Return True if the group subscribes to the tag of the message. SQL92 is not evaluated."""
     subscription = connection.subscription_table.get(message.topic)
     return subscription is None or not subscription.tags_set or message.tags in subscription.tags_set

@@ -4,7 +4,7 @@ Offline: every offset is committed (15) and read back (14). 5.x ignores a commit
 and the next pull, so such a queue is reset like those of running consumers. Online: running consumers would
 overwrite a commit within seconds, so the broker must notify them (222, which sends 220). A 4.x broker accepts
 one time for all write queues of the topic, which covers start (time 0), end (-1) and a time; it writes
-nothing itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker accepts single
+nothing itself, and Java's clients wait 10 s before they move (see `settled`). A 5.x broker accepts single
 queues and offsets and writes them at once; the broker of `rmq up` accepts them and notifies the clients. Both
 report the property useServerSideResetOffset. A broker without it would ignore these fields and move the whole
 topic. A plan that the broker cannot carry out raises OnlineResetUnsupported.

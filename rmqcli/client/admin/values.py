@@ -1,4 +1,7 @@
-"""Results of administration calls, frozen. Times are epoch ms, offsets queue offsets, lags messages."""
+"""Results of administration calls, frozen.
+
+Times are epoch ms, offsets queue offsets, lags counts of messages.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from rmqcli.client.errors import ClientError
 
 
 class BrokerSummary(NamedTuple):
-    """One broker address. `runtime`: the table of GET_BROKER_RUNTIME_INFO, None with an `error`."""
+    """One broker address. `runtime`: the table of GET_BROKER_RUNTIME_INFO, or None if there is an `error`."""
 
     cluster: str
     broker_name: str
@@ -25,7 +28,7 @@ class BrokerSummary(NamedTuple):
 
 
 class BrokerLag(NamedTuple):
-    """The offsets of a group in a queue, as a broker reports them; `broker` is its label."""
+    """The offsets of a group in a queue, as reported by a broker; `broker` is its label."""
 
     broker: str
     group: str
@@ -34,7 +37,7 @@ class BrokerLag(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """None for an offset beyond the end, which belongs to a former topic of this name."""
+        """None for an offset beyond the end, which belongs to an earlier topic of the same name."""
         lag = self.offsets.broker_offset - self.offsets.consumer_offset
         return None if lag < 0 else lag
 
@@ -51,14 +54,14 @@ class ConnectedProducer(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """The brokers that applied a change of a topic or group, and the errors of others."""
+    """The brokers that applied a change of a topic or group, and the errors of the others."""
 
     brokers: tuple[str, ...]
     failures: Mapping[str, ClientError]
 
 
 def stored(queues: Mapping[MessageQueue, TopicOffset]) -> int:
-    """Return the messages of queues that can still be read."""
+    """Return the number of messages in the queues that can still be read."""
     return sum(max(0, ends.max_offset - ends.min_offset) for ends in queues.values())
 
 
@@ -67,9 +70,10 @@ BROADCASTING = "clients of a broadcasting group keep their offsets"
 
 
 class NextMessage(NamedTuple):
-    """The next message that a group consumes from a queue: its age, 0 without one.
+    """The next message that a group consumes from a queue: its age, or 0 if there is none.
 
-    `expired`: messages from the committed offset on were deleted; the age is that of the first one left.
+    `expired`: the messages from the committed offset on were deleted, and the age is that of the first one
+    left.
     """
 
     age_ms: int
@@ -77,9 +81,9 @@ class NextMessage(NamedTuple):
 
 
 class QueueLag(NamedTuple):
-    """One queue of a group. `consumer_offset`: None without a committed one.
+    """One queue of a group. `consumer_offset` is None if nothing is committed.
 
-    `broadcasting`: each client keeps an offset of its own, so that of the broker says nothing.
+    `broadcasting`: each client keeps its offset itself, so the one at the broker says nothing.
     """
 
     queue: MessageQueue
@@ -92,14 +96,19 @@ class QueueLag(NamedTuple):
 
     @property
     def lag_unknown(self) -> str | None:
-        """The reason why there is no lag: an offset beyond the end belongs to a former topic of this name."""
+        """The reason why there is no lag.
+
+        An offset beyond the end belongs to an earlier topic of the same name.
+        """
         if self.broadcasting:
             return BROADCASTING
         return BEYOND_END if (self.consumer_offset or 0) > self.max_offset else None
 
     @property
     def lag(self) -> int | None:
-        """The messages that can still be read from the offset on, never below 0; None if unknown."""
+        """The number of messages that can still be read from the offset on, never below 0; None if
+        unknown.
+        """
         if self.lag_unknown is not None:
             return None
         return max(0, self.max_offset - max(self.consumer_offset or 0, self.min_offset))
@@ -116,7 +125,7 @@ def lag_of(stats: ConsumeStats, *, broadcasting: bool = False) -> tuple[int | No
 
 
 class GroupSummary(NamedTuple):
-    """A group in a list of groups. `brokers` have offsets of it."""
+    """A group in a list of groups. `brokers` are those that have offsets of it."""
 
     name: str
     clients: int
@@ -134,7 +143,7 @@ class GroupSummary(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group: its connected clients, subscriptions and progress."""
+    """A group: its connected clients, subscriptions and offsets."""
 
     name: str
     connections: tuple[ClientConnection, ...]
@@ -151,21 +160,21 @@ class GroupDescription(NamedTuple):
 
     @property
     def lag_unknown(self) -> str | None:
-        """The reason why the lag of the group is unknown: the first among its queues."""
+        """The reason why the lag of the group is unknown: the first one among its queues."""
         if self.message_model == MessageModel.BROADCASTING:
             return BROADCASTING
         return next((queue.lag_unknown for queue in self.queues if queue.lag_unknown), None)
 
     @property
     def lag(self) -> int | None:
-        """The lag of all queues; None if that of one is unknown."""
+        """The lag of all queues; None if that of any queue is unknown."""
         return None if self.lag_unknown else sum(queue.lag or 0 for queue in self.queues)
 
 
 class QueryResult(NamedTuple):
-    """The messages found, oldest first, and the errors of brokers that could not be asked.
+    """The messages found, oldest first, and the errors of brokers that could not be queried.
 
-    `may_be_more`: a limit was reached, older messages may match, too.
+    `may_be_more`: a limit was reached, so older messages may also match.
     """
 
     messages: tuple[MessageExt, ...]
@@ -174,8 +183,8 @@ class QueryResult(NamedTuple):
 
 
 class ResetTarget(NamedTuple):
-    """The target of a reset: `start`, `end`, `offset` N, `shift` ±N from the committed offset, `time` (epoch
-    ms), or `exact` offsets of queues (an undo).
+    """The target of a reset: `start`, `end`, `offset` N, `shift` by ±N from the committed offset, `time`
+    (epoch ms), or `exact` offsets of queues (an undo).
     """
 
     kind: Literal["start", "end", "offset", "shift", "time", "exact"]
@@ -188,9 +197,9 @@ class ResetTarget(NamedTuple):
 
 
 class QueueReset(NamedTuple):
-    """One queue of a plan. `old` is None without a committed offset.
+    """One queue of a plan. `old` is None if nothing is committed.
 
-    `wanted` is the target before it was limited to the offsets that exist; None: it was not limited.
+    `wanted` is the target before it was limited to existing offsets; None if it was not limited.
     """
 
     queue: MessageQueue
@@ -202,7 +211,7 @@ class QueueReset(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """False if the group is at the new offset already."""
+        """False if the group is already at the new offset."""
         return self.old != self.new
 
     @property
@@ -245,9 +254,9 @@ class ResetPlan(NamedTuple):
 
 
 class QueueResetResult(NamedTuple):
-    """The result for one queue. `found`: the offset that was seen last. `error`: why it failed.
+    """The result for one queue. `found`: the last offset seen. `error`: the reason of a failure.
 
-    `client` is the running consumer that has the queue at `found`; None: `found` is what the broker has.
+    `client` is the running consumer that has the queue at `found`; None if `found` is the broker's offset.
     """
 
     queue: MessageQueue
@@ -259,7 +268,7 @@ class QueueResetResult(NamedTuple):
 
 
 class ResetResult(NamedTuple):
-    """The result of a reset. `online`: it was carried out by running clients, not by commits."""
+    """The result of a reset. `online`: running clients carried it out, not commits."""
 
     group: str
     topic: str

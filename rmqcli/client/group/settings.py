@@ -1,7 +1,7 @@
 """Settings of consumers: options, defaults and ranges of Java's `DefaultMQPushConsumer` and
 `DefaultLitePullConsumer`.
 
-Times are seconds, sizes bytes, unless a name says otherwise (Java's are milliseconds and MiB).
+Times are in seconds and sizes in bytes unless a name says otherwise (Java's are milliseconds and MiB).
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _OPTIONAL = frozenset({"topic_messages", "topic_bytes", "max_reconsume_times"}) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """Options of every consumer that shares queues; InvalidRequest when one is out of its range.
+    """Options of every consumer that shares queues. Raises InvalidRequest if one is out of its range.
 
-    `from_timestamp` is epoch ms (None: half an hour before the start). `trace`: True writes traces to
-    RMQ_SYS_TRACE_TOPIC, a text to that topic; with `trace_waits` listeners and polls wait while too many
-    traces do, which are dropped otherwise. `offsets_folder`: folder of the offsets of broadcasting consumers
-    (None: ~/.rocketmq_offsets, as Java).
+    `from_timestamp` is in epoch ms (None: half an hour before the start). `trace`: True writes traces to
+    RMQ_SYS_TRACE_TOPIC, a string to that topic. If too many traces are waiting, listeners and polls wait with
+    `trace_waits`; without it, traces are dropped. `offsets_folder`: folder for the offsets of broadcasting
+    consumers (None: ~/.rocketmq_offsets, as in Java).
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -100,12 +100,12 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushSettings(ConsumerSettings):
-    """Options of a PushConsumer, besides those of ConsumerSettings.
+    """Options of a PushConsumer, in addition to those of ConsumerSettings.
 
     `consumers`: concurrent listener calls (20 to 64 is sensible, 1000 the maximum); `batch_size`: messages
     per call. `max_reconsume_times` -1: 16 for a concurrent listener, unlimited for an orderly one. Thresholds
     of a topic (-1: none) are divided among its queues. `grace`: seconds that running listeners get when the
-    consumer is left; then they are cancelled, and their messages are consumed again.
+    consumer is closed; then they are cancelled, and their messages are consumed again.
     """
 
     consumers: int = 20
@@ -125,7 +125,7 @@ class PushSettings(ConsumerSettings):
     _long_poll: ClassVar[str | None] = "long_poll"
 
     def reconsume_limit(self, orderly: bool) -> int:
-        """Return the number of retries before a message becomes a dead letter."""
+        """Return the number of retries after which a message becomes a dead letter."""
         if self.max_reconsume_times != -1:
             return self.max_reconsume_times
         return MAX_DELAY_ORDERLY if orderly else DEFAULT_RECONSUME_TIMES
@@ -133,7 +133,7 @@ class PushSettings(ConsumerSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteSettings(ConsumerSettings):
-    """Options of a LitePullConsumer, besides those of ConsumerSettings.
+    """Options of a LitePullConsumer, in addition to those of ConsumerSettings.
 
     `all_messages`, `queue_messages`, `queue_bytes` and `max_span` limit the messages that wait for `poll`.
     `commit_interval`: seconds between two automatic commits by `poll` (at least 1).
@@ -166,7 +166,7 @@ class MessageSelector(NamedTuple):
         return self.expression_type != "TAG"
 
     def tags(self) -> frozenset[str]:
-        """Return the tags of the expression; none for all messages and for SQL92. Raises InvalidRequest."""
+        """Return the tags of the expression; empty for all messages and for SQL92. Raises InvalidRequest."""
         if self.is_sql:
             return frozenset()
         try:
@@ -191,12 +191,13 @@ class Subscription:
 
     def renew(self, now_ms: int) -> None:
         """Set a new version for the next heartbeat."""
+        # Versions must increase, even if the clock goes back or two changes share a millisecond.
         version = max(now_ms, self.data.sub_version + 1)
         self.data = msgspec.structs.replace(self.data, sub_version=version)
 
 
 def subscription_of(topic: str, given: str | MessageSelector, version: int) -> Subscription:
-    """Return the subscription to a topic; InvalidRequest for an invalid name or expression."""
+    """Return the subscription to a topic. Raises InvalidRequest for an invalid name or expression."""
     valid(check_topic, topic)
     selector = given if isinstance(given, MessageSelector) else MessageSelector(given)
     return Subscription(topic, selector, version)
@@ -205,7 +206,7 @@ def subscription_of(topic: str, given: str | MessageSelector, version: int) -> S
 def subscriptions(
     wanted: Mapping[str, str | MessageSelector], group: str, version: int, *, with_retry: bool
 ) -> dict[str, Subscription]:
-    """Subscriptions to the wanted topics, and with `with_retry` to the retry topic of the group."""
+    """Return subscriptions to the given topics and, with `with_retry`, to the retry topic of the group."""
     if not wanted:
         raise InvalidRequest("a push consumer needs at least one topic")
     found: dict[str, Subscription] = {}

@@ -1,4 +1,6 @@
-"""Pulls of a lite consumer, suspended while enough is cached (`DefaultLitePullConsumerImpl.PullTaskImpl`)."""
+"""The pulls of a lite consumer, suspended while enough is cached
+(`DefaultLitePullConsumerImpl.PullTaskImpl`).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ from rmqcli.client.results import PullResult, PullStatus
 
 
 class AssignedQueue:
-    """One queue. Cancelling `step` restarts its pull. `dropped`: it belongs to another member."""
+    """One queue.
+
+    Cancelling `step` restarts its pull. `dropped`: it is no longer assigned to this consumer.
+    """
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
@@ -52,7 +57,7 @@ class AssignedQueue:
         return self.batches[-1][-1].queue_offset - self.batches[0][0].queue_offset if self.batches else 0
 
     def begin(self, offset: int) -> None:
-        """Set the start offset, unless a seek has set one."""
+        """Set the start offset, unless a seek has already set one."""
         if self.next_offset is None:
             self.next_offset = self.consumed = self.done = offset
 
@@ -69,12 +74,12 @@ class AssignedQueue:
         return batch
 
     def seek(self, offset: int) -> None:
-        """Discard cached messages and continues at `offset`."""
+        """Discard cached messages and continue at `offset`."""
         self.next_offset = self.consumed = self.done = offset
         self._discard()
 
     def refetch(self) -> None:
-        """Discard cached messages, which are pulled again."""
+        """Discard cached messages, so that they are pulled again."""
         self.next_offset = self.consumed
         self._discard()
 
@@ -96,7 +101,7 @@ class AssignedQueue:
 
 
 def consumed_offsets(queues: Mapping[MessageQueue, AssignedQueue], topic: str) -> dict[MessageQueue, int]:
-    """Return the offsets behind the last polled messages of a topic."""
+    """Return the offsets after the last polled messages of a topic."""
     found = ((queue, state.consumed) for queue, state in queues.items() if queue.topic == topic)
     return {queue: offset for queue, offset in found if offset is not None}
 
@@ -126,12 +131,13 @@ class Pulling:
 
     async def run(self, held: AssignedQueue) -> None:
         while not held.dropped:
+            # A new scope for each pull: a seek or resume cancels only the pull or pause in progress.
             with trio.CancelScope() as held.step:
                 pause = self._hold_back(held) or await self._step(held)
                 await trio.sleep(pause)
 
     def _hold_back(self, held: AssignedQueue) -> float:
-        """Seconds to wait before a pull; 0 to pull now."""
+        """Return the seconds to wait before a pull; 0 to pull now."""
         limits = self._settings
         if held.paused:
             return PAUSED
@@ -144,7 +150,7 @@ class Pulling:
         return FLOW_CONTROL if full else 0.0
 
     async def _step(self, held: AssignedQueue) -> float:
-        """Pull once; returns the seconds until the next pull."""
+        """Pull once. Return the seconds until the next pull."""
         try:
             if held.next_offset is None:
                 held.begin(await self._starts.find(held.queue))
@@ -158,14 +164,14 @@ class Pulling:
         except ClientError as error:
             return self._after_failure(held, error)
         self._consumer.instance.outages.works(held.queue)
-        if not held.step.cancel_called:  # else a seek has moved it meanwhile
+        if not held.step.cancel_called:  # otherwise a seek has moved it meanwhile
             self._take(held, result)
             return held.idle.after(begun, result.next_begin_offset - offset, found=bool(result.messages))
         return 0.0
 
     def _after_failure(self, held: AssignedQueue, error: ClientError) -> float:
         if isinstance(error, NotSupported) and self._operation is LITE_PULL_MESSAGE:
-            # Older brokers know only PULL_MESSAGE
+            # Older brokers know only PULL_MESSAGE.
             self._operation = PULL_MESSAGE
             return 0.0
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
@@ -177,7 +183,9 @@ class Pulling:
         return FAILED
 
     async def _begins_again(self, held: AssignedQueue, offset: int, result: PullResult) -> bool:
-        """Return True if the topic was deleted and created again: the queue goes on at its first message."""
+        """Return True if the topic was deleted and created again: the queue then continues at its first
+        message.
+        """
         low, life = max(0, result.min_offset), held.life
         if (
             life.is_doubtful(offset, result.min_offset, result.max_offset, result.next_begin_offset)
@@ -196,7 +204,7 @@ class Pulling:
         selector = self._selectors.get(queue.topic, _EVERYTHING)
         timeout = self._settings.pull_timeout - suspend
         if held.life.absent_since is not None:
-            suspend = 0.0  # to hear at once whether the topic is there again
+            suspend = 0.0  # to learn at once whether the topic exists again
         return await self._consumer.pull_as(
             self._operation, queue, offset, size, selector, suspend, timeout, _LITE_PULL
         )
@@ -212,7 +220,7 @@ class Pulling:
             held.put(result.messages)
             self._arrived()
         elif not held.batches and held.consumed == held.done:
-            # All messages up to here are consumed or excluded by the filter
+            # All messages up to here are consumed or excluded by the filter.
             held.consumed = held.done = result.next_begin_offset
 
 

@@ -1,11 +1,11 @@
 """Transactional sends (Java `TransactionMQProducer`).
 
-A half message is stored invisibly to consumers; then the local transaction runs, and its outcome is sent to
-the broker one-way. Without an outcome, or after UNKNOW, the broker asks a producer of the group after some
-seconds (`check`), repeats this, and finally discards the half message. So the check decides about every half
+A half message is stored where consumers do not see it; then the local transaction runs, and its outcome is
+sent to the broker one-way. Without an outcome, or after UNKNOW, the broker asks a producer of the group after
+some seconds (`check`), repeats this, and finally discards the half message. So the check decides every half
 message, even if this process dies.
 
-Limits: `checks_waiting` checks are queued, further ones are dropped (the broker asks again).
+Limits: `checks_waiting` checks are queued; further ones are dropped (the broker asks again).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger("rmqcli.client.produce.transaction")
 
 
 class TransactionState(Enum):
-    """The outcome of a local transaction (Java `LocalTransactionState`), as in END_TRANSACTION."""
+    """The outcome of a local transaction (Java `LocalTransactionState`), as sent in END_TRANSACTION."""
 
     COMMIT_MESSAGE = 8
     ROLLBACK_MESSAGE = 12
@@ -49,15 +49,20 @@ class TransactionState(Enum):
 
 Outcome = TransactionState | None
 LocalTransaction = Callable[[Message], Outcome | Awaitable[Outcome]]
-"""The local transaction; async, or run in a worker thread. The message has a UNIQ_KEY."""
+"""The local transaction: an async function, or a plain one, run in a worker thread.
+
+The message has a UNIQ_KEY.
+"""
 TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
 """Returns the outcome for a half message. An async function, or a plain one, run in a worker thread."""
 CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
-"""Called after a check: half message, outcome, True if it was sent (else the broker asks again)."""
+"""Called after a check with half message, outcome, and True if it was sent (otherwise the broker asks
+again).
+"""
 
 
 class TransactionResult(NamedTuple):
-    """A half message and its local outcome, which the broker asks for again unless `outcome_sent`."""
+    """A half message and its local outcome. The broker asks for the outcome again unless `outcome_sent`."""
 
     sent: SendResult
     state: TransactionState
@@ -73,9 +78,9 @@ class _Check(NamedTuple):
 class TransactionProducer(Producer):
     """A producer of transactional and plain messages.
 
-    The broker asks any producer of the group about any half message, so `check` must answer from shared
-    knowledge (a database), not from the memory of one process. `checks` run concurrently, `checks_waiting`
-    are queued; `on_answered` is called after each. More options: Producer.
+    The broker asks any producer of the group about any half message, so `check` must decide from shared state
+    (a database), not from the memory of one process. `checks` run concurrently, `checks_waiting` are queued;
+    `on_answered` is called after each. For more options see Producer.
     """
 
     def __init__(
@@ -117,11 +122,12 @@ class TransactionProducer(Producer):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> TransactionResult:
-        """Store a half message, runs `local`, and send the outcome to the broker (None is UNKNOW).
+        """Store a half message, run `local`, and send its outcome to the broker (None means UNKNOW).
 
-        Raises as `send`, without running `local`, when the half message was not stored. A half message whose
-        SendStatus is not SEND_OK is rolled back without running `local`. An exception of `local` is raised
-        after UNKNOW was sent, so the broker will ask. A delay level is removed from the message, as in Java.
+        Raises the errors of `send`, without running `local`, if the half message was not stored. A half
+        message whose SendStatus is not SEND_OK is rolled back without running `local`. An exception of
+        `local` is raised after UNKNOW was sent, so the broker will ask. A delay level is removed from the
+        message, as in Java.
         """
         half = self._preparer.identified(_half(message, self.group))
         sent = await self.send(half, selector=selector, timeout=timeout)
@@ -130,7 +136,7 @@ class TransactionProducer(Producer):
             return TransactionResult(sent, state, await self._end(half, sent, state))
         try:
             state = await _outcome(local, half, abandon=False)
-        except Exception as error:  # the caller gets every exception, the broker UNKNOW
+        except Exception as error:  # raised to the caller, whatever it is; the broker gets UNKNOW
             await self._end(
                 half, sent, TransactionState.UNKNOW, f"executeLocalTransactionBranch exception: {error}"
             )
@@ -140,10 +146,13 @@ class TransactionProducer(Producer):
     async def _end(
         self, half: Message, sent: SendResult, state: TransactionState, remark: str | None = None
     ) -> bool:
-        """Send the outcome to the broker; False after a failure, when the broker checks later."""
+        """Send the outcome to the broker.
+
+        Return False after a failure, in which case the broker checks later.
+        """
         try:
             _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
-            # A cancellation must not lose the known outcome
+            # A cancellation must not lose an outcome that is known.
             with trio.CancelScope(shield=True):
                 queue = self._namespace.wrap_queue(sent.message_queue)
                 address = (await self.instance.broker_addresses(queue))[0]
@@ -199,7 +208,9 @@ class TransactionProducer(Producer):
     def _on_check(
         self, request: BrokerRequest[CheckTransactionStateRequestHeader, None, bytes, None]
     ) -> None:
-        """CHECK_TRANSACTION_STATE (39), one-way: queues the check if the half message is of this group."""
+        """Queue the check of CHECK_TRANSACTION_STATE (39, one-way) if the half message belongs to this
+        group.
+        """
         header = request.header
         messages = decode_records(request.body)
         if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:
@@ -218,7 +229,7 @@ class TransactionProducer(Producer):
                 continue  # the broker asks again
             try:
                 state = await _outcome(self._check, check.message, abandon=True)
-            except Exception as error:  # of the application; the broker asks again
+            except Exception as error:  # raised by the application; the broker asks again
                 log.exception("the transaction check of %s failed", check.message.msg_id)
                 state, remark = TransactionState.UNKNOW, f"checkLocalTransactionState Exception: {error}"
             await self._answer_check(check, state, remark)
@@ -240,7 +251,7 @@ class TransactionProducer(Producer):
         if self._on_answered is not None:
             try:
                 self._on_answered(message, state, outcome_sent)
-            except Exception:  # of the application; it must not end other checks
+            except Exception:  # raised by the application; it must not end other checks
                 log.exception("the callback of the transaction check of %s failed", message.msg_id)
 
 

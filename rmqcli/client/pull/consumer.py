@@ -1,8 +1,9 @@
 """`PullConsumer`: pulls from single queues, long polls, offsets (Java `DefaultMQPullConsumer`).
 
-It moves offsets only with `commit`, and joins the group only with `register`, to share queues with other
-members. The broker matches hashes of tags; the client compares the tags, so a hash collision never shows.
-Bodies are decompressed. Pulls go to a slave when the master cannot be reached or the broker suggests it.
+It moves offsets only by `commit`, and joins the group only by `register`, to share queues with other members.
+The broker matches hashes of tags, and the client compares the tags themselves, so hash collisions have no
+effect. Bodies are decompressed. Pulls go to a slave if the master cannot be reached or the broker suggests
+it.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ from rmqcli.client.results import PULL_STATUSES, PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
 
-TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it creates none by itself
+TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even one that does not create groups
 MAX_BATCH = 1024
 BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
-BLOCK_TIMEOUT = 10.0  # seconds more for the reply; consumerTimeoutMillisWhenSuspend is 30 s
+BLOCK_TIMEOUT = 10.0  # further seconds for the reply; consumerTimeoutMillisWhenSuspend is 30 s
 SETTINGS = ConsumerSettings()
-# As plain numbers: combining flags takes microseconds
+# These are plain numbers, because combining flags takes microseconds.
 _SUBSCRIPTION = int(PullSysFlag.SUBSCRIPTION)
 _SUSPENDED = int(PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND)
 QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
-"""Called with (topic, all queues, own queues) after a new division. Async, or plain and quick."""
+"""Called with (topic, all queues, own queues) after a rebalance.
+
+An async function, or a plain one that returns quickly.
+"""
 log = logging.getLogger("rmqcli.client.pull")
 PullOperation = Operation[PullMessageRequestHeader, PullMessageResponseHeader, None, bytes]
 
@@ -77,10 +81,10 @@ class PullConsumer(OffsetCalls, Client):
             await self.instance.heartbeats.leave_consumer(self.group)
 
     async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
-        """Join the group for these topics, with a listener for each, which replaces an earlier one.
+        """Join the group for these topics, each with a listener, which replaces an earlier one.
 
-        A listener is called with the queues of the topic and those of this member, at once and when they
-        change; its exceptions are logged. Raises NoRoute for an unknown topic, InvalidRequest when the client
+        A listener is called with the queues of the topic and those of this member, at once and whenever they
+        change; its exceptions are logged. Raises NoRoute for an unknown topic, InvalidRequest if the client
         instance has another consumer of the group.
         """
         listeners = {self._namespace.wrap(topic): listener for topic, listener in topics.items()}
@@ -114,9 +118,7 @@ class PullConsumer(OffsetCalls, Client):
         return [tag_subscription(topic, "*", self._version) for topic in sorted(self._listeners)]
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """Return the current queues of this member in a registered topic (Java
-        `fetchMessageQueuesInBalance`).
-        """
+        """Return this member's current queues of a registered topic (Java `fetchMessageQueuesInBalance`)."""
         name = self._namespace.wrap(topic)
         if name not in self._listeners:
             raise InvalidRequest(f"topic {topic} is not registered")
@@ -128,13 +130,16 @@ class PullConsumer(OffsetCalls, Client):
         await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the readable queues of a topic by broker name and number; NoRoute when it is unknown."""
+        """Return the readable queues of a topic by broker name and number.
+
+        Raises NoRoute if it is unknown.
+        """
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(route.subscribe)
 
     async def unread_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that no consumer reads, because a topic that may be read has more write queues
-        than read queues.
+        """Return the queues that no consumer reads: those of a readable topic with more write queues than
+        read queues.
         """
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(
@@ -155,11 +160,11 @@ class PullConsumer(OffsetCalls, Client):
         timeout: float | None = None,
         expression_type: str = "TAG",
     ) -> PullResult:
-        """Messages from `offset` on; the next pull starts at `next_begin_offset`.
+        """Return messages from `offset` on. The next pull starts at `next_begin_offset`.
 
         `suspend`: seconds for which the broker may wait for a message (long poll); `timeout` (seconds) is
-        added to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; a refusal raises
-        BrokerRefused.
+        added to it. An offset outside the queue yields the status OFFSET_ILLEGAL, not an error. A refusal
+        raises BrokerRefused.
         """
         selector = MessageSelector(expression, expression_type)
         return await self.pull_as(PULL_MESSAGE, queue, offset, max_nums, selector, suspend, timeout)
@@ -173,7 +178,9 @@ class PullConsumer(OffsetCalls, Client):
         *,
         expression_type: str = "TAG",
     ) -> PullResult:
-        """`pull` with a long poll of BLOCK_SUSPEND seconds and a timeout of BLOCK_TIMEOUT seconds more."""
+        """Call `pull` with a long poll of BLOCK_SUSPEND seconds, and BLOCK_TIMEOUT seconds added as
+        timeout.
+        """
         selector = MessageSelector(expression, expression_type)
         return await self.pull_as(
             PULL_MESSAGE, queue, offset, max_nums, selector, BLOCK_SUSPEND, BLOCK_TIMEOUT
@@ -190,7 +197,7 @@ class PullConsumer(OffsetCalls, Client):
         timeout: float | None,
         flags: int = 0,
     ) -> PullResult:
-        """`pull` with another operation and additional `flags` of PullSysFlag."""
+        """Like `pull`, with another operation and additional `flags` of PullSysFlag."""
         queue = self._namespace.wrap_queue(queue)
         expression, expression_type = selector
         tags = selector.tags()
@@ -236,8 +243,9 @@ class PullConsumer(OffsetCalls, Client):
         messages, cut_at = Reading([])
         if found:
             messages, cut_at = await read_messages(answer.body, queue.broker_name, begin=offset)
-            if header.next_begin_offset > offset:  # else there is no progress, which callers notice
+            if header.next_begin_offset > offset:  # otherwise there is no progress, which callers notice
                 place(messages, offset, header.next_begin_offset, queue.broker_name, header.offset_delta or 0)
+        # A reply that is cut off is continued after its last whole message.
         following = header.next_begin_offset if cut_at is None else messages[-1].queue_offset + 1
         self._namespace.unwrap_messages(messages)
         if tags:
@@ -260,5 +268,5 @@ async def notify(
         heard = listener(namespace.unwrap(topic), short(queues), short(mine))
         if heard is not None:
             await heard
-    except Exception:  # of the application; the rebalance goes on
+    except Exception:  # raised by the application; the rebalance continues
         log.exception("the listener of the queues of %s failed", topic)

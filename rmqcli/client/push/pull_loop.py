@@ -1,5 +1,5 @@
-"""The pulls of a queue: one long poll after the other, suspended while enough messages are cached
-(Java `DefaultMQPushConsumerImpl.pullMessage`).
+"""The pulls of a queue: long polls one after another, suspended while enough messages are cached (Java
+`DefaultMQPushConsumerImpl.pullMessage`).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from rmqcli.client.results import PULL_STATUSES, PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
 
-# As plain numbers: combining flags takes microseconds
+# These are plain numbers, because combining flags takes microseconds.
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = map(
     int, (PullSysFlag.COMMIT_OFFSET, PullSysFlag.SUSPEND, PullSysFlag.SUBSCRIPTION)
 )
-ILLEGAL = 10.0  # seconds until a queue whose offset was not in the broker's queue is created again
+ILLEGAL = 10.0  # seconds until a queue is created again after its offset was outside the broker's queue
 Sink = Callable[[ProcessQueue, list[MessageExt]], None]
-"""Called with pulled messages that are new."""
+"""Called with newly pulled messages."""
 
 
 async def _listener_first() -> None:
-    """Let the listener run first: without a backlog, the next pull would find nothing yet.
+    """Let the listener run first, because without a backlog the next pull would find nothing yet.
 
-    Tasks of one scheduler round run in any order, so it takes two rounds.
+    Tasks of one scheduler round run in any order, so two rounds are needed.
     """
     await trio.lowlevel.checkpoint()
     await trio.lowlevel.checkpoint()
@@ -72,7 +72,7 @@ class PullLoop:
             await self._retire(held)
 
     def _hold_back(self, held: ProcessQueue) -> float:
-        """Seconds to wait before a pull; 0 to pull now."""
+        """Return the seconds to wait before a pull; 0 to pull now."""
         state = self._state
         held.pulled_at = trio.current_time()
         held.last_pull_ms = state.instance.now_ms()
@@ -86,7 +86,7 @@ class PullLoop:
         return FAILED if state.needs_locks and not held.locked else 0.0
 
     async def _pull(self, held: ProcessQueue) -> float:
-        """Pull once; returns the seconds until the next pull."""
+        """Pull once. Return the seconds until the next pull."""
         subscription = self._state.subscriptions.get(held.queue.topic)
         if subscription is None:
             return FAILED
@@ -99,7 +99,7 @@ class PullLoop:
                 return 0.0
             header, messages = await self._messages(held, reply, header, subscription)
             if self._state.subscriptions.get(held.queue.topic) is not subscription:
-                return 0.0  # selected by the former subscription: pull from the same offset again
+                return 0.0  # selected by an earlier subscription: pull from the same offset again
         except ClientError as error:
             return self._failed(held, error)
         self._state.troubles.pop(held.queue, None)
@@ -122,12 +122,14 @@ class PullLoop:
         if isinstance(error, TopicNotFound):
             held.life.vanish(self._state.instance.now_ms())
             self._starts.note_absent(held.queue.topic)
-            # A broker of 4.9 would keep it for the next topic of the name
+            # A broker of 4.9 would keep the offset for the next topic of this name.
             self._state.offsets.remove(held.queue)
         return FAILED
 
     async def _begins_again(self, held: ProcessQueue, header: PullMessageResponseHeader) -> bool:
-        """Return True if the topic was deleted and created again: a new queue begins at its first message."""
+        """Return True if the topic was deleted and created again: a new queue then begins at its first
+        message.
+        """
         low, high, life = header.min_offset, header.max_offset, held.life
         if life.is_doubtful(held.next_offset, low, high, header.next_begin_offset) and life.is_another(
             await self._starts.earliest_store_time(held.queue)
@@ -135,13 +137,13 @@ class PullLoop:
             log.warning(FORMER, held.next_offset, held.queue, max(0, low))
             self._restart(held, max(0, low))
             return True
-        if life.absent_since is not None:  # the topic was away, and is the same
+        if life.absent_since is not None:  # the topic was missing, and is the same one
             life.absent_since = None
             self._state.acknowledge(held, held.consumed)
         return False
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
-        """Read the offset again after the first lock: the last owner may have stored it meanwhile."""
+        """Read the offset again after the first lock: the previous owner may have stored it meanwhile."""
         if self._state.needs_locks and not held.previously_locked:
             held.next_offset = await self._starts.find(held.queue)
             held.previously_locked = True
@@ -159,9 +161,10 @@ class PullLoop:
 
     def _header(self, held: ProcessQueue, subscription: Subscription) -> PullMessageRequestHeader:
         settings, queue = self._state.settings, held.queue
+        # No long poll for a missing topic: the reply must show at once whether it exists again.
         flags = 0 if held.life.absent_since is not None else _SUSPEND
         commit = self._state.offsets.memory(queue) or 0
-        # A slave does not accept offsets
+        # A slave does not accept offsets.
         if commit > 0 and not settings.broadcasting and held.suggested_broker == MASTER_ID:
             flags |= _COMMIT_OFFSET
         if settings.post_subscription:
@@ -188,8 +191,9 @@ class PullLoop:
         header: PullMessageResponseHeader,
         subscription: Subscription,
     ) -> tuple[PullMessageResponseHeader, list[MessageExt]]:
-        """Return the messages of a reply, and its header with the offset of the first message left out, if
-        any.
+        """Return the header and the messages of a reply.
+
+        If messages at its end are missing, `next_begin_offset` of the header is the offset of the first one.
         """
         above = held.next_offset if reply.code == ResponseCode.SUCCESS else -1
         check_next_offset(header.next_begin_offset, held.queue.broker_name, above=above)
@@ -233,12 +237,12 @@ class PullLoop:
             return 0.0
         held.next_offset = header.next_begin_offset
         if messages:
-            # The filter excluded all messages behind the last one, so they are consumed with it
+            # The filter excluded all messages after the last one, so they are consumed together with it.
             held.end = max(held.end, held.next_offset)
             self._sink(held, held.put(messages))
             return self._state.settings.pull_interval
         if not held.count:
-            # All messages up to here are consumed or excluded by the filter
+            # All messages up to here are consumed or excluded by the filter.
             self._state.acknowledge(held, held.next_offset)
         return 0.0
 
@@ -249,7 +253,7 @@ class PullLoop:
         self._restart(held, next_offset)
 
     def _restart(self, held: ProcessQueue, offset: int) -> None:
-        """End the work on a queue; a new one begins at `offset`."""
+        """End the work on a queue, so that a new one begins at `offset`."""
         self._state.offsets.update(held.queue, offset, increase_only=False)
         held.closed = held.retiring = held.illegal = True
         held.drop()

@@ -1,7 +1,7 @@
-"""Routes of topics: cached answers of a name server, read again every 30 s or after a failure.
+"""Routes of topics: cached replies of a name server, read again every 30 s or after a failure.
 
-A producer uses the route of TBW102 for a topic without one (Java `tryToFindTopicPublishInfo`); the broker
-then creates the topic with at most `default_queues` queues. Consumers of an unknown topic get NoRoute.
+For a topic without a route, a producer uses the route of TBW102 (Java `tryToFindTopicPublishInfo`); the
+broker then creates the topic with at most `default_queues` queues. Consumers of an unknown topic get NoRoute.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from rmqcli.client.wire.requests import answer_of, request_of
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
 MIN_AGE = 1.0  # seconds between two reads of a route that looks stale
-DOUBT_TIMEOUT = 1.0  # seconds; then the old route is used, and the rest of the time is for its brokers
+DOUBT_TIMEOUT = 1.0  # seconds; then the old route is used, which leaves the rest of the time to its brokers
 
 
 class Route(NamedTuple):
-    """The route of one topic. `fallback`: it is derived from TBW102, and the topic may not exist yet."""
+    """The route of one topic. `fallback`: it was derived from TBW102, and the topic may not exist yet."""
 
     topic: str
     data: TopicRouteData
@@ -52,7 +52,10 @@ class Route(NamedTuple):
 
 
 def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Queues to send to (Java `topicRouteData2TopicPublishInfo`): writable, on brokers with a master."""
+    """Return the queues to send to: writable ones on brokers with a master.
+
+    Java: `topicRouteData2TopicPublishInfo`.
+    """
     if data.order_topic_conf:
         return tuple(_ordered(topic, data.order_topic_conf))
     masters = {broker.broker_name for broker in data.broker_datas if MASTER_ID in broker.broker_addrs}
@@ -65,7 +68,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
 
 
 def _ordered(topic: str, conf: str) -> list[MessageQueue]:
-    """Return the queues of "broker-a:4;broker-b:2", in that order, without unreadable parts."""
+    """Return the queues of "broker-a:4;broker-b:2", in that order, skipping parts that do not parse."""
     pairs = (part.rpartition(":") for part in conf.split(";"))
     queues = (
         MessageQueue(topic, name, queue_id)
@@ -77,9 +80,9 @@ def _ordered(topic: str, conf: str) -> list[MessageQueue]:
 
 
 class NameServers:
-    """Requests to one name server as long as it answers, then to the next.
+    """Sends requests to one name server as long as it replies, then to the next.
 
-    They do not replicate, so an error code is an answer, not a reason to try the next one.
+    Name servers do not replicate, so an error code is a reply, not a reason to try the next one.
     """
 
     def __init__(self, addresses: Sequence[str], pool: Pool) -> None:
@@ -92,22 +95,28 @@ class NameServers:
         return self.addresses[self._current]
 
     def prefer(self, address: str) -> None:
-        """Make one of the addresses the first to be asked; ValueError for another."""
+        """Make one of the addresses the first to be tried. Raises ValueError for any other address."""
         self._current = self.addresses.index(address)
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """Return the reply of the first that answers within `timeout` seconds in total; else NoNameServer."""
+        """Return the reply of the first one that replies within `timeout` seconds in total.
+
+        Raises NoNameServer.
+        """
         deadline = trio.current_time() + timeout
         causes: list[ClientError] = []
         count = len(self.addresses)
         first = self._current
         for tried in range(count):
             index = (first + tried) % count
+            # The remaining time is divided among the remaining servers, so that a silent one does not use all
+            # of it.
             share = max(0.0, deadline - trio.current_time()) / (count - tried)
             try:
                 return await self._pool.request(self.addresses[index], command, share)
             except UNREACHED as error:
                 causes.append(error)
+                # Another task may have moved on to the next server already.
                 if self._current == index:
                     self._current = (index + 1) % count
         if isinstance(causes[0], RequestTimeout) and count == 1:
@@ -129,16 +138,17 @@ class Routes:
         self.changed = trio.Event()
 
     def cached(self, topic: str) -> Route | None:
-        """Return the route, if it is known and not doubtful."""
+        """Return the route if it is known and not doubtful."""
         return None if topic in self._stale else self._routes.get(topic)
 
     async def find(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """Return the route of `topic`, or with `create` that of TBW102; NoRoute when neither exists."""
+        """Return the route of `topic`, or with `create` that of TBW102. Raises NoRoute if neither exists."""
         route = self.cached(topic)
         if route is not None and (create or not route.fallback):
             return route
         deadline = trio.current_time() + timeout
-        # The wait for the lock is as long as that for the answer, whose own error comes first by the slack
+        # Waiting for the lock takes at most as long as the request of the task that holds it; with the slack,
+        # the error of that request comes first.
         with trio.move_on_at(deadline + LOCK_SLACK):
             async with self._locks.setdefault(topic, trio.Lock()):
                 known = self._routes.get(topic)
@@ -152,8 +162,8 @@ class Routes:
         raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
-        """Return the current route of a doubtful topic; the old one if no name server answers: some brokers
-        may.
+        """Return the current route of a doubtful topic, or the old one if no name server replies: some of its
+        brokers may work.
         """
         try:
             return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
@@ -162,12 +172,12 @@ class Routes:
             return kept
 
     def doubt(self, topic: str) -> None:
-        """Mark the route of an unreachable broker, to be read again before its next use."""
+        """Mark the route to an unreachable broker, to be read again before its next use."""
         if topic in self._routes:
             self._stale.add(topic)
 
     def outdate(self, topic: str) -> None:
-        """Mark a route that this client has changed, to be read again even if it is young."""
+        """Mark a route that this client has changed, to be read again even if it was read just now."""
         if topic in self._routes:
             self._routes[topic] = self._routes[topic]._replace(read_at=-math.inf)
             self._stale.add(topic)
@@ -176,7 +186,9 @@ class Routes:
         return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
-        """Read every known route again, keep those unreadable now, and forget brokers without a route."""
+        """Read every known route again, keep those that cannot be read now, and forget brokers without a
+        route.
+        """
         for topic, route in list(self._routes.items()):
             try:
                 await self.read(topic, timeout, create=route.fallback)
@@ -185,13 +197,15 @@ class Routes:
         self._forget_gone()
 
     def _forget_gone(self) -> None:
-        """End heartbeats to brokers that are gone: each would time out (Java `cleanOfflineBroker`)."""
+        """End heartbeats to brokers that are gone, because each would time out (Java
+        `cleanOfflineBroker`).
+        """
         named = {name for route in self._routes.values() for name in route.brokers}
         for name in self.brokers.keys() - named - self._learned:
             del self.brokers[name]
 
     async def fetch(self, topic: str, timeout: float) -> TopicRouteData:
-        """Return the current route from the name server; NoRoute when it has none."""
+        """Return the current route from the name server. Raises NoRoute if it has none."""
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         request = request_of(GET_ROUTEINFO_BY_TOPIC, header, None)
         reply = await self._name_servers.request(request, timeout)
@@ -204,8 +218,9 @@ class Routes:
         return data
 
     async def read(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """Return the current route from the name server, which is cached. NoRoute for none; NoBrokers if no
-        broker is registered at all.
+        """Return the current route from the name server and cache it.
+
+        Raises NoRoute if there is none, NoBrokers if no broker is registered at all.
         """
         fallback = False
         try:
@@ -225,7 +240,10 @@ class Routes:
             raise await self._why_absent(absent, timeout) from None
 
     async def _why_absent(self, error: NoRoute, timeout: float) -> ClientError:
-        """Return NoBroker if no broker at all is registered, else `error`: nobody needs to create a topic then."""
+        """Return NoBrokers if no broker at all is registered, since creating the topic would not help.
+
+        Otherwise `error`.
+        """
         try:
             reply = await self._name_servers.request(request_of(GET_BROKER_CLUSTER_INFO, None, None), timeout)
             found = answer_of(GET_BROKER_CLUSTER_INFO, reply, self._name_servers.current).body
@@ -245,7 +263,7 @@ class Routes:
         return route
 
     def learn(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
-        """Add addresses of brokers that need no route; `changed` is set when one is new."""
+        """Add addresses of brokers that need no route. `changed` is set if any of them is new."""
         self._learned.update(brokers)
         self._add(brokers)
 

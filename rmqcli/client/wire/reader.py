@@ -1,12 +1,12 @@
 """The reader of a connection: a background task, or the task that waits for the only reply.
 
-Waking a task for a reply that another task has read costs a turn of the scheduler, as much as the rest of a
-request. So a task whose request is alone reads until its reply has come, then hands over to the background.
-It polls before it sleeps where that is quicker (`polling`). While requests follow one by one, the background
-reads again only after a pause of PAUSE seconds.
+Waking a task for a reply that another task has read costs a round of the scheduler, as much as the rest of a
+request. So a task whose request is the only one reads until its reply has arrived, then hands over to the
+background task. It polls before it sleeps where that is quicker (`polling`). While requests follow one by
+one, the background task reads again only after a pause of PAUSE seconds.
 
-Only a DirectStream allows this, because its wait for bytes can be abandoned at any time; any other trio
-stream is read by the background only.
+Only a DirectStream allows this, because its wait for bytes can be abandoned at any time. Any other trio
+stream is read by the background task only.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from codec.remoting.connection import Connection
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
 
 LOOKS = 32
-LOOK_SECONDS = 150e-6  # the time of LOOKS on an idle processor
-TRIAL = 9  # requests that are timed for each way; odd
-FIRST_PERIOD = 32  # requests until the other way is tried; doubled each time it was not better
+LOOK_SECONDS = 150e-6  # the time that LOOKS polls take on an idle processor
+TRIAL = 9  # requests that are timed for each mode; odd, for a majority
+FIRST_PERIOD = 32  # requests until the other mode is tried; doubled each time it was not better
 MAX_PERIOD = 1024
-BETTER = 7 / 8  # the share of the median of the way in use that a better way must stay below
+BETTER = 7 / 8  # a better mode must stay below this share of the median time of the mode in use
 
 
 class Polling:
-    """The choice for one connection with one request at a time. Times are on trio's clock.
+    """Chooses between polling and sleeping, for a connection with one request at a time.
 
-    `left`: remaining looks for the current reply. Most requests of a trial must be quicker, so one pause of
-    the system decides nothing.
+    Times are on trio's clock.
+
+    `left`: remaining polls for the current reply. Most requests of a trial must be quicker, so that a single
+    pause of the system decides nothing.
     """
 
     def __init__(self) -> None:
         self.left = 0
-        self._is_looking = False  # the way in use
-        self._is_trial = False  # of the other way
+        self._is_looking = False  # the mode in use
+        self._is_trial = False  # of the other mode
         self._period = FIRST_PERIOD
         self._rest = FIRST_PERIOD
         self._times: list[float] = []
@@ -50,7 +52,7 @@ class Polling:
         self._begun = trio.current_time()
 
     def in_vain(self) -> None:
-        """Count a look without a result."""
+        """Count a poll without a result."""
         if self.left:
             os.sched_yield()
             in_time = trio.current_time() - self._begun < LOOK_SECONDS
@@ -79,20 +81,21 @@ class Polling:
 
 
 PAUSE = 0.005
-ALONE_BEFORE = 2  # lone requests, after which the next is expected to be alone, too
+ALONE_BEFORE = 2  # lone requests after which the next one is expected to be alone as well
 
 Received = Callable[[bytes], list[RemotingCommand]]
-"""Called with the bytes read; returns the requests of the peer in them."""
+"""Called with the bytes read. Returns the requests from the peer in them."""
 
 
 Answer = RemotingCommand | str | None
-"""The reply, the reason for which the connection was lost, or None after a time-out."""
+"""The reply, the reason why the connection was lost, or None after a timeout."""
 
 
 class Call:
     """A request that ends once, with an answer. `heard`: the number of reads from the peer before it.
 
-    `reads`: its task reads the connection itself and finds the answer; else `task`, which waits, is woken.
+    `reads`: its task reads the connection itself and finds the answer; otherwise `task`, which waits, is
+    woken.
     """
 
     __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "protocol", "reads", "task")
@@ -121,9 +124,9 @@ class Call:
 
 
 class Reader:
-    """`run` is the background task; it passes all requests of the peer to `asked`.
+    """Reads replies; `run` is the background task, which passes all requests from the peer to `asked`.
 
-    `calls` are the requests in flight. `run` and `read_for` raise errors of the stream.
+    `calls` are the requests in flight. `run` and `read_for` raise the errors of the stream.
     """
 
     def __init__(
@@ -137,19 +140,21 @@ class Reader:
         self._requests: list[RemotingCommand] = []
         self._polling = Polling()
         self._alone = 0
-        self._recent = False  # a task read itself since the background looked last
+        self._recent = False  # a task has read by itself since the background task last checked
         self._parked: trio.lowlevel.Task | None = None
-        self._is_awaited = False  # the background waits for the end of the call that reads
+        self._is_awaited = False  # the background task waits for the end of the call that reads
         self._call: Call | None = None
         self.is_free = self._direct is not None
         """True while the task of a request may read."""
 
     async def run(self) -> None:
-        """Read while no other task does, until it is cancelled."""
+        """Read while no other task does, until cancelled."""
         seen: Call | None = None
         while True:
             self._hand_over()
             call = self._call
+            # The call has been reading for a whole pause: wait for its end instead of waking up again and
+            # again.
             if call is not None and call is seen:
                 self._is_awaited = True
                 await self._park()
@@ -170,7 +175,7 @@ class Reader:
         self._recent = self._alone >= ALONE_BEFORE and self._direct is not None
 
     def expects(self) -> bool:
-        """Called for a request that was sent; True if its task shall `read_for` it instead of waiting."""
+        """Return True if the task of the request just sent should `read_for` it instead of waiting."""
         if len(self._calls) == 1:
             self._alone += 1
             return self.is_free
@@ -191,6 +196,7 @@ class Reader:
         try:
             while not call.is_over:
                 if polling.left:
+                    # A checkpoint lets other tasks run, and delivers cancellation, between two polls.
                     await trio.lowlevel.checkpoint()
                 else:
                     await wait_readable()
