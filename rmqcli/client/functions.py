@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return True if the function is async, also behind a partial or as `__call__` of an object."""
+    """Return True if the function is async, also if wrapped by a partial or as `__call__` of an object."""
     inner = function.func if isinstance(function, partial) else function
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(type(inner), "__call__", None)  # noqa: B004  an object whose call is async
@@ -25,7 +25,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 async def called(function: Callable[..., Any], *arguments: object, abandon: bool = False) -> Any:
-    """Call a function, a plain one in a thread; with `abandon`, a cancellation does not wait for it."""
+    """Call a function; a plain one runs in a thread. With `abandon`, a cancellation does not wait for it."""
     if is_async(function):
         return await function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon)

@@ -1,4 +1,4 @@
-"""Client ids and group names, as brokers accept them (Java `ClientConfig`, `Validators`)."""
+"""Client ids and group names, as accepted by brokers (Java `ClientConfig`, `Validators`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 DEFAULT_NAME = "DEFAULT"
-"""The instance name of broadcasting consumers without one; it keeps their offsets file in one place."""
+"""The instance name of broadcasting consumers without one, so that they find their offsets file again."""
 FORBIDDEN_CONSUMER, FORBIDDEN_PRODUCER = "DEFAULT_CONSUMER", "DEFAULT_PRODUCER"
 _NOT_A_NAME = re.compile(r"[/\x00-\x1f\x7f]|^\.{0,2}$")
 
 
 def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
-    """`ip@instance[@unit]`. InvalidRequest for names that a folder of offsets files cannot have."""
+    """Return `ip@instance[@unit]`.
+
+    Raises InvalidRequest for names that a folder of offsets files cannot have.
+    """
     for kind, name in (("instance_name", instance_name), ("unit_name", unit_name)):
         if name is not None and _NOT_A_NAME.search(name):
             raise InvalidRequest(f"{kind} {name!r} is empty, or holds a slash or a control character")
@@ -49,20 +52,20 @@ def _is_system(name: str) -> bool:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return the prefix (`%RETRY%`, `%DLQ%` or none) and the rest of a name."""
+    """Return the prefix (`%RETRY%`, `%DLQ%` or empty) and the rest of a name."""
     prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
     return prefix, name[len(prefix) :]
 
 
 def without_namespace(name: str) -> str:
-    """Return the short name of any namespace."""
+    """Return the short name, whatever the namespace."""
     prefix, rest = _parts(name)
     before, separator, short = rest.partition(SEPARATOR)
     return prefix + short if separator and before and not _is_system(name) else name
 
 
 class Namespace:
-    """One namespace; the empty one is false and leaves names unchanged."""
+    """One namespace. The empty one is falsy and leaves names unchanged."""
 
     __slots__ = ("_start", "name")
 
@@ -74,14 +77,14 @@ class Namespace:
         return bool(self.name)
 
     def wrap(self, name: str) -> str:
-        """Return the long name; a long name is returned unchanged."""
+        """Return the long name. A long name is returned unchanged."""
         if not self.name or not name or _is_system(name):
             return name
         prefix, rest = _parts(name)
         return name if rest.startswith(self._start) else f"{prefix}{self._start}{rest}"
 
     def unwrap(self, name: str) -> str:
-        """Return the short name; a name of another namespace is returned unchanged."""
+        """Return the short name. A name of another namespace is returned unchanged."""
         if not self.name or not _parts(name)[1].startswith(self._start):
             return name
         return without_namespace(name)
@@ -99,12 +102,13 @@ class Namespace:
         return [self.unwrap_queue(queue) for queue in queues]
 
     def wrap_message(self, message: Message, *, in_batch: bool) -> Message:
-        """Return the message to send, with the namespace in INSTANCE_ID, which a batch has for all its
-        messages.
+        """Return the message to send, with the namespace in INSTANCE_ID.
+
+        A batch has it once for all its messages.
         """
         instance = {} if in_batch else {PropertyName.INSTANCE_ID: self.name}
         properties = dict(message.properties) | instance
-        # The reply topic belongs to the cluster, not to a namespace
+        # The reply topic belongs to the cluster, not to a namespace.
         reply = message.properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
         topic = message.topic if reply else self.wrap(message.topic)
         return Message(topic=topic, body=message.body, flag=message.flag, properties=properties)
@@ -115,7 +119,7 @@ class Namespace:
                 force_setattr(message, "topic", self.unwrap(message.topic))
 
     def wrap_selector(self, selector: QueueSelector, message: Message) -> QueueSelector:
-        """Return a selector that receives short names, of the queues and of `message`."""
+        """Return a selector that receives short names, both of the queues and of `message`."""
 
         def select(queues: Sequence[MessageQueue], wrapped: Message) -> MessageQueue:
             return self.wrap_queue(selector(self.unwrap_queues(queues), message))

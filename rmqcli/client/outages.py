@@ -1,8 +1,8 @@
-"""Says once that something does not work, and once that it works again.
+"""Reports once that something does not work, and once that it works again.
 
-All queues of a broker fail together, and each is tried every few seconds: ten seconds without a broker
-would be hundreds of lines. So a broker that is lost is one warning, whatever fails because of it, and its
-return another; any other failure of a queue is told once until the queue works.
+All queues of a broker fail together, and each is tried every few seconds, so ten seconds without a broker
+would fill hundreds of lines. A lost broker is therefore one warning, whatever fails because of it, and its
+return is another. Any other failure of a queue is reported once until the queue works again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ log = logging.getLogger("rmqcli.client.outages")
 
 
 class Outages:
-    """The failures that are known: since when by broker, and the last text by queue. `tell` takes the lines."""
+    """The known failures: by broker the time of the loss, by queue the last text.
+
+    `tell` receives the lines.
+    """
 
     def __init__(self, tell: Callable[[str], None] = log.warning) -> None:
         self._tell = tell
@@ -28,7 +31,7 @@ class Outages:
         self._queues: dict[MessageQueue, str] = {}
 
     def failed(self, what: str, queue: MessageQueue, error: ClientError) -> None:
-        """Note that `what` of a queue failed, e.g. "pulling"."""
+        """Note that an activity on a queue failed; `what` names it, e.g. "pulling"."""
         name, lost = queue.broker_name, queue.broker_name in self._brokers
         if isinstance(error, UNREACHED) or (isinstance(error, NotFound) and error.concluded):
             if not lost:
@@ -42,7 +45,7 @@ class Outages:
         log.info("%s %s: %s", what, queue, _fact(error))
 
     def works(self, queue: MessageQueue) -> None:
-        """Note that the broker of a queue answers, and the queue works."""
+        """Note that the broker of a queue responds, and that the queue works."""
         if not (self._brokers or self._queues):
             return
         self._queues.pop(queue, None)
@@ -53,10 +56,10 @@ class Outages:
 
 
 def _is_new_to(error: ClientError) -> bool:
-    """Return True if a broker that has come back does not know the group until the next heartbeat."""
+    """Return True if the group is unknown to a broker, as after its return until the next heartbeat."""
     return isinstance(error, BrokerRefused) and error.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
 def _fact(error: ClientError) -> str:
-    """Return the error without its remedy: who lost a broker creates no topic."""
+    """Return the error without its remedy, because creating a topic does not bring a lost broker back."""
     return str(error.fact if isinstance(error, BrokerRefused) else error)

@@ -14,7 +14,10 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(Enum):
-    """The status of a stored message; all but SEND_OK report no flush or replication in time."""
+    """The status of a stored message.
+
+    All except SEND_OK mean that flush or replication did not finish in time.
+    """
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -25,7 +28,7 @@ class SendStatus(Enum):
 class SendResult(NamedTuple):
     """An acknowledged message or batch (Java `SendResult`).
 
-    `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, from its host and the position; both are
+    `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, made of its host and the position. Both are
     comma-joined for a batch, whose `queue_offset` is that of the first message. `trace_on`: the broker
     accepts traces.
     """
@@ -72,11 +75,11 @@ class PullStatus(Enum):
 
 SEND_STATUSES = {status.value.value: status for status in SendStatus}
 PULL_STATUSES = {status.value.value: status for status in PullStatus}
-"""By response code; any other code is a refusal."""
+"""Statuses by response code. Any other code is a refusal."""
 
 
 class PullResult(NamedTuple):
-    """The result of one pull, its messages in queue order. `next_begin_offset`: where the next pull begins.
+    """The result of one pull, with messages in queue order. The next pull begins at `next_begin_offset`.
 
     FOUND may have no messages, because the broker matches hashes of tags and the client compares the tags.
     """

@@ -1,6 +1,6 @@
 """Access control of brokers: accounts of 4.x (codes 50 to 53), users and policies of 5.x (3001 to 3010).
 
-Every broker has its own accounts, so calls take labels and addresses, as from `admin.brokers.seats`.
+Every broker has its own accounts, so calls take labels and addresses, as returned by `admin.brokers.seats`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class AccessAdmin(Area):
     async def versions(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, GetBrokerAclConfigResponseHeader]:
-        """Return the versions of the account files (code 52). A 4.9 broker with aclEnable=false never
-        answers.
+        """Return the versions of the account files (code 52).
+
+        A 4.9 broker with aclEnable=false never replies.
         """
 
         async def ask(address: str) -> GetBrokerAclConfigResponseHeader:
@@ -63,11 +64,11 @@ class AccessAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def put_account(self, seats: Mapping[str, str], account: Account) -> TopicChange:
-        """Create an account of 4.x, or changes what is given (code 50); `admin` is false if not given."""
+        """Create an account of 4.x, or change the given fields (code 50). `admin` is false if not given."""
         return await self._in_turn(seats, UPDATE_AND_CREATE_ACL_CONFIG, account)
 
     async def delete_account(self, seats: Mapping[str, str], access_key: str) -> TopicChange:
-        """Delete an account of 4.x (code 51); brokers that do not have it refuse."""
+        """Delete an account of 4.x (code 51). Brokers that do not have it refuse."""
         header = DeleteAccessConfigRequestHeader(access_key=access_key)
         return await self._in_turn(seats, DELETE_ACL_CONFIG, header)
 
@@ -83,7 +84,9 @@ class AccessAdmin(Area):
     async def _in_turn(
         self, seats: Mapping[str, str], operation: Operation[HeaderT, None, None, None], header: HeaderT
     ) -> TopicChange:
-        """Change one broker after the other: those of one machine may share a file, without a lock (4.9.8)."""
+        """Change one broker after another: brokers on one machine may share a file, which 4.9.8 does not
+        lock.
+        """
         done: list[str] = []
         failures: Failures = {}
         for label, address in seats.items():
@@ -107,21 +110,24 @@ class AccessAdmin(Area):
     async def user(
         self, seats: Mapping[str, str], name: str, *, failures: Failures | None = None
     ) -> dict[str, UserInfo | None]:
-        """Return one user (code 3004); None where there is none."""
+        """Return one user (code 3004); None for a broker without it."""
         return await self.bodies(seats, AUTH_GET_USER, GetUserRequestHeader(username=name), failures)
 
     async def create_user(self, seats: Mapping[str, str], user: UserInfo) -> TopicChange:
-        """Create a user (code 3001); brokers that have it refuse."""
+        """Create a user (code 3001). Brokers that have it refuse."""
         header = CreateUserRequestHeader(username=user.username)
         return await self.change(seats, AUTH_CREATE_USER, header, user)
 
     async def update_user(self, seats: Mapping[str, str], user: UserInfo) -> TopicChange:
-        """Change what is not None of a user (code 3002); brokers that do not have it refuse."""
+        """Change the fields of a user that are not None (code 3002).
+
+        Brokers that do not have the user refuse.
+        """
         header = UpdateUserRequestHeader(username=user.username)
         return await self.change(seats, AUTH_UPDATE_USER, header, user)
 
     async def delete_user(self, seats: Mapping[str, str], name: str) -> TopicChange:
-        """Delete a user and its policies (code 3003); no broker says that it did not have it."""
+        """Delete a user and its policies (code 3003). Brokers do not report that the user was missing."""
         return await self.change(seats, AUTH_DELETE_USER, DeleteUserRequestHeader(username=name), None)
 
     async def policies(
@@ -132,7 +138,7 @@ class AccessAdmin(Area):
         *,
         failures: Failures | None = None,
     ) -> dict[str, list[AclInfo]]:
-        """Return the policies whose users and resources contain these texts (code 3010)."""
+        """Return the policies whose users and resources contain these strings (code 3010)."""
         header = ListAclsRequestHeader(subject_filter=user, resource_filter=resource)
         bodies = await self.bodies(seats, AUTH_LIST_ACL, header, failures)
         return {label: body or [] for label, body in bodies.items()}
@@ -140,8 +146,9 @@ class AccessAdmin(Area):
     async def policies_of(
         self, seats: Mapping[str, str], name: str, *, failures: Failures | None = None
     ) -> dict[str, AclInfo | None]:
-        """Return the policies of one user (code 3009); None where it has none. Brokers without the user
-        refuse.
+        """Return the policies of one user (code 3009); None if it has none.
+
+        Brokers without the user refuse.
         """
         header = GetAclRequestHeader(subject=subject_of(name))
         return await self.bodies(seats, AUTH_GET_ACL, header, failures)
@@ -159,7 +166,7 @@ class AccessAdmin(Area):
 
 
 def subject_of(name: str) -> str:
-    """`User:name`, the only kind of subject."""
+    """Return `User:name`, the only kind of subject."""
     return name if name.startswith(_SUBJECT) else f"{_SUBJECT}{name}"
 
 

@@ -42,12 +42,12 @@ ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
 class Admin(Client):
-    """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`,
-    `name_servers`, `access`, `replication`, `controllers`, `upkeep`, `static_topics`.
+    """Administration calls by area.
 
-    `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no
-    namespace: it takes whole names of topics and groups. A call that goes to several brokers sends its
-    requests concurrently. An area is imported when it is first used.
+    The areas are `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`, `name_servers`, `access`,
+    `replication`, `controllers`, `upkeep` and `static_topics`; each is imported on first use. `timeout` is in
+    seconds for one request; see InstanceOptions for the other options. An Admin has no namespace: it takes
+    full names of topics and groups. A call to several brokers sends its requests concurrently.
     """
 
     topics: TopicAdmin
@@ -77,7 +77,7 @@ class Admin(Client):
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)
-        options.setdefault("namespace", "")  # not the instance that the name server's address may contain
+        options.setdefault("namespace", "")  # not the one that the name server's address may contain
         super().__init__(instance, options)
         if self.instance.namespace:
             raise InvalidRequest("an Admin takes whole names of topics and groups, not a namespace")

@@ -1,4 +1,4 @@
-"""`Area`, the base of the areas of administration, and concurrent requests (`gather`)."""
+"""`Area`, the base class of the administration areas, and concurrent requests (`gather`)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BodyT = TypeVar("BodyT")
 class Area:
     """Base of the areas: the instance, and requests to several brokers at once.
 
-    A call to several brokers raises when one of them fails. With `failures` (broker name → error) it adds the
-    errors to that dict and returns what the other brokers answered; it raises only when all of them fail.
+    A call to several brokers raises if any of them fails. With `failures` (broker name → error), it adds the
+    errors to that dict and returns the replies of the other brokers; it raises only if all of them fail.
     """
 
     def __init__(self, admin: Admin) -> None:
@@ -51,7 +51,7 @@ class Area:
     ) -> ClientError:
         """Return the error for something that no reply to `operation` contained, or the first of `failures`.
 
-        `missing` is its kind and name, `known` are names that the replies contained.
+        `missing` is its kind and name, `known` are the names that the replies contained.
         """
         status = _ABSENT.get(kind, ResponseCode.QUERY_NOT_FOUND)
         error = kind(status, text, self.instance.name_servers.current, operation.name, concluded=True)
@@ -62,7 +62,7 @@ class Area:
     async def ask_each(
         self, targets: Mapping[str, str], ask: Callable[[str], Awaitable[Answer]]
     ) -> tuple[dict[str, Answer], dict[str, ClientError]]:
-        """Answer and failures by broker name; raise the first failure when all brokers fail."""
+        """Return replies and failures by broker name. Raises the first failure if all brokers fail."""
         answers, failures = await gather(targets, lambda name: ask(targets[name]))
         if failures and not answers:
             raise next(iter(failures.values()))
@@ -74,10 +74,12 @@ class Area:
         ask: Callable[[str], Awaitable[Answer]],
         failures: dict[str, ClientError] | None,
     ) -> dict[str, Answer]:
-        """Answer by broker name. Failures are added to `failures`; without it, the first one raises.
+        """Return the replies by broker name.
 
-        Skips brokers that `failures` lists as unreachable: each would cost its timeout again. If it lists all
-        of them, the first of these raises.
+        Collects failures in `failures`; if that is None, raises the first one.
+
+        Skips brokers that `failures` lists as unreachable, because each would cost its timeout again. If it
+        lists all of them, raises the first of these errors.
         """
         lost = unreached(failures)
         if targets and lost.keys() >= targets.keys():
@@ -96,7 +98,7 @@ class Area:
         header: HeaderT,
         failures: dict[str, ClientError] | None,
     ) -> dict[str, BodyT]:
-        """Return the bodies of the replies to one request, as from `ask_all`."""
+        """Return the bodies of the replies to one request, like `ask_all`."""
 
         async def ask(address: str) -> BodyT:
             return (await self.instance.ask(address, operation, header, None)).body
@@ -110,7 +112,7 @@ class Area:
         header: HeaderT,
         body: BodyT,
     ) -> TopicChange:
-        """Send a change to several brokers; raise the first failure when all of them fail."""
+        """Send a change to several brokers. Raises the first failure if all of them fail."""
         answers, failures = await self.ask_each(
             targets, lambda address: self.instance.ask(address, operation, header, body)
         )
@@ -118,12 +120,12 @@ class Area:
 
 
 def unreached(failures: Mapping[str, ClientError] | None) -> dict[str, ClientError]:
-    """Return the failures of brokers that did not answer, by name."""
+    """Return the failures of brokers that did not respond, by name."""
     return {name: error for name, error in (failures or {}).items() if isinstance(error, UNREACHED)}
 
 
 def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | None) -> Mapping[str, str]:
-    """`targets` without brokers that did not answer before; all of them when none would be left."""
+    """Return `targets` without brokers that did not respond before, or all of them if none would be left."""
     lost = unreached(failures)
     return {name: address for name, address in targets.items() if name not in lost} or targets
 
@@ -131,7 +133,7 @@ def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | 
 async def gather(
     names: Collection[Asked] | Mapping[Asked, object], ask: Callable[[Asked], Awaitable[Answer]]
 ) -> tuple[dict[Asked, Answer], dict[Asked, ClientError]]:
-    """Run `ask` for every name, AT_ONCE concurrently. Returns answers and errors in the order of `names`."""
+    """Run `ask` for every name, AT_ONCE concurrently. Return results and errors in the order of `names`."""
     answers: dict[Asked, Answer] = {}
     failures: dict[Asked, ClientError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
@@ -156,7 +158,7 @@ async def gather(
 async def gather_all(
     names: Collection[Asked], ask: Callable[[Asked], Awaitable[Answer]]
 ) -> dict[Asked, Answer]:
-    """Answer as from `gather`; raise the first failure."""
+    """Return the results like `gather`. Raises the first failure."""
     answers, failures = await gather(names, ask)
     if failures:
         raise next(iter(failures.values()))

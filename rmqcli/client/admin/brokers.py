@@ -37,8 +37,9 @@ _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
 
 class BrokerAdmin(Area):
     async def cluster_info(self) -> ClusterInfo:
-        """Return all clusters, brokers and addresses that the name server knows (code 106); NoBrokers without
-        any.
+        """Return all clusters, brokers and addresses known to the name server (code 106).
+
+        Raises NoBrokers if there are none.
         """
         info = (await self.instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)).body
         if not info.broker_addr_table:
@@ -47,7 +48,10 @@ class BrokerAdmin(Area):
         return info
 
     async def masters(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
-        """Broker name → master address of the named brokers, of a cluster, or of all. NotFound if unknown."""
+        """Return broker name → master address of the given brokers, of a cluster, or of all.
+
+        Raises NotFound for an unknown name, or if there is no master.
+        """
         info = await self.cluster_info()
         found = {name: addresses.get(MASTER_ID) for name, addresses in self._chosen(info, brokers, cluster)}
         masters = {name: address for name, address in found.items() if address}
@@ -56,9 +60,9 @@ class BrokerAdmin(Area):
         return masters
 
     async def seats(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
-        """Label → address of masters and slaves; the label is `NAME`, or `NAME:ID` for a slave.
+        """Return label → address of masters and slaves. The label is `NAME`, or `NAME:ID` for a slave.
 
-        The brokers are chosen as by `masters`. NotFound if there is none.
+        The brokers are chosen as by `masters`. Raises NotFound if there is none.
         """
         info = await self.cluster_info()
         seats = {
@@ -73,7 +77,10 @@ class BrokerAdmin(Area):
     def _chosen(
         self, info: ClusterInfo, brokers: Collection[str], cluster: str | None
     ) -> list[tuple[str, Mapping[int, str]]]:
-        """Name and addresses of each chosen broker, sorted by name. NotFound if a name is unknown."""
+        """Return name and addresses of each chosen broker, sorted by name.
+
+        Raises NotFound for an unknown name.
+        """
         table = info.broker_addr_table
         names = set(table)
         if cluster is not None:
@@ -92,7 +99,7 @@ class BrokerAdmin(Area):
         return self.absent(NotFound, text, GET_BROKER_CLUSTER_INFO, missing=missing, known=known)
 
     async def runtime_info(self, address: str) -> dict[str, str]:
-        """Return the runtime table of the broker at `address` (code 28); all values are text."""
+        """Return the runtime table of the broker at `address` (code 28). All values are strings."""
         return dict((await self.instance.ask(address, GET_BROKER_RUNTIME_INFO, None, None)).body.table)
 
     async def runtime_infos(
@@ -105,10 +112,11 @@ class BrokerAdmin(Area):
     async def lags(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> list[BrokerLag]:
-        """Return every queue of several brokers for which a group has offsets (code 317), in their order.
+        """Return every queue of several brokers for which a group has offsets (code 317), in the order of the
+        brokers.
 
-        Brokers list write queues. Groups of a topic with more read queues, which they have yet to empty, are
-        asked for one by one (208).
+        Brokers list write queues. If a topic has more read queues, which its groups have yet to drain, these
+        groups are queried one by one (208).
         """
         header = GetConsumeStatsInBrokerHeader(is_order=False)
         bodies = await self.bodies(seats, GET_BROKER_CONSUME_STATS, header, failures)
@@ -136,7 +144,7 @@ class BrokerAdmin(Area):
         ]
 
     async def _read_queues(self, topics: Collection[str]) -> dict[tuple[str, str], int]:
-        """Return the number of read queues by topic and broker; topics without a route are left out."""
+        """Return the number of read queues by topic and broker. Topics without a route are left out."""
         routes, failed = await gather(topics, self.instance.route)
         for error in failed.values():
             if not isinstance(error, NoRoute):
@@ -156,8 +164,8 @@ class BrokerAdmin(Area):
     ) -> list[BrokerStatsData]:
         """Return a statistic (code 315) of each broker that has it, e.g. TOPIC_PUT_NUMS of a topic.
 
-        A broker counts what happened since its start, and has no item before. Adds to `failures`, even if all
-        brokers fail, and skips those that it lists as unreachable.
+        A broker counts from its start, and has no item before the first event. Adds to `failures`, even if
+        all brokers fail, and skips the brokers that it lists as unreachable.
         """
         header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
 
@@ -177,25 +185,29 @@ class BrokerAdmin(Area):
     async def configs(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, dict[str, str]]:
-        """Return the properties of several brokers that have a value (code 26) by label."""
+        """Return the properties of several brokers that have a value (code 26), by label."""
         return await self.bodies(seats, GET_BROKER_CONFIG, None, failures)
 
     async def set_config(self, seats: Mapping[str, str], values: Mapping[str, str]) -> TopicChange:
         """Change properties of several brokers (code 25). A broker ignores names that it does not know.
 
-        InvalidRequest for a name or value that is no line of text.
+        Raises InvalidRequest for a name or value that is not a single line of text.
         """
         valid(encode_properties_text, values)
         return await self.change(seats, UPDATE_BROKER_CONFIG, None, dict(values))
 
     async def clean(self, seats: Mapping[str, str], what: Cleaning) -> TopicChange:
-        """Make brokers remove consume queues of deleted topics (`queues`, code 306; `topics`, 316: those
-        without settings) or expired files of the commit log (`log`, 329).
+        """Make brokers remove consume queues of deleted topics or expired files of the commit log.
+
+        `queues` (code 306) and `topics` (316: of topics without settings) are consume queues, `log` (329) is
+        the commit log.
         """
         return await self.change(seats, _CLEANING[what], None, None)
 
     async def summaries(self) -> list[BrokerSummary]:
-        """Return every address of every broker, sorted, with its runtime table or the error of asking for it."""
+        """Return every address of every broker, sorted, with its runtime table or the error of the request
+        for it.
+        """
         info = await self.cluster_info()
         seats = sorted(
             (data.cluster, name, broker_id, address)
@@ -207,8 +219,8 @@ class BrokerAdmin(Area):
 
 
 def _lacks(table: Mapping[MessageQueue, object], reads: Mapping[tuple[str, str], int]) -> bool:
-    """Return True if the queues of a topic on a broker are fewer than its read queues; without any, it is
-    unknown.
+    """Return True if a topic has fewer queues here than read queues on the broker, or none at all, which may
+    hide some.
     """
     one = next(iter(table), None)
     return one is None or len(table) < reads.get((one.topic, one.broker_name), 0)

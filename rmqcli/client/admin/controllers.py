@@ -1,7 +1,7 @@
-"""Controllers of 5.x, which elect masters: metadata (1005), replicas (1006), configuration (1009, 1010),
-elections (1002), removal of brokers (1011).
+"""Controllers of 5.x, which elect masters.
 
-Calls take "host:port" of any controller; those that only the leader answers ask for it first.
+Metadata (1005), replicas (1006), configuration (1009, 1010), elections (1002), removal of brokers (1011).
+Calls take "host:port" of any controller; calls that only the leader answers look it up first.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Failures = dict[str, ClientError]
 
 class ControllerAdmin(Area):
     async def metadata(self, address: str) -> GetMetaDataResponseHeader:
-        """Return the group, the leader and the members that a controller knows (code 1005)."""
+        """Return the group, the leader and the members known to a controller (code 1005)."""
         return (await self.instance.ask(address, CONTROLLER_GET_METADATA_INFO, None, None)).header
 
     async def leader(self, address: str) -> str:
-        """Return the address of the leader that a controller names, or the controller itself."""
+        """Return the address of the leader named by a controller, or of the controller itself."""
         found = await self.metadata(address)
         return address if found.is_leader else found.controller_leader_address or address
 
     async def replicas(self, address: str, brokers: Collection[str]) -> dict[str, ReplicasInfo]:
-        """Return the replicas of each broker, in sync and not (code 1006 to the leader)."""
+        """Return the replicas of each broker, in sync and not in sync (code 1006 to the leader)."""
         leader = await self.leader(address)
         answer = await self.instance.ask(leader, CONTROLLER_GET_SYNC_STATE_DATA, None, list(brokers))
         return dict(answer.body.replicas_info_table)
@@ -56,7 +56,10 @@ class ControllerAdmin(Area):
         return await self.bodies({one: one for one in addresses}, GET_CONTROLLER_CONFIG, None, failures)
 
     async def set_config(self, addresses: Collection[str], values: Mapping[str, str]) -> TopicChange:
-        """Change properties of controllers (code 1009). InvalidRequest for what is no line of text."""
+        """Change properties of controllers (code 1009).
+
+        Raises InvalidRequest for text of more than one line.
+        """
         valid(encode_properties_text, values)
         targets = {one: one for one in addresses}
         return await self.change(targets, UPDATE_CONTROLLER_CONFIG, None, dict(values))
@@ -74,9 +77,9 @@ class ControllerAdmin(Area):
     async def forget(
         self, address: str, broker: str, ids: Collection[int] = (), *, cluster: str = "", living: bool = False
     ) -> None:
-        """Remove replicas of a broker name, all without `ids`, from the leader (code 1011).
+        """Remove replicas of a broker name from the leader (code 1011), all of them without `ids`.
 
-        A controller refuses replicas that are alive, unless `living`.
+        A controller refuses replicas that are alive, unless `living` is set.
         """
         header = CleanControllerBrokerDataRequestHeader(
             broker_name=broker,
@@ -97,10 +100,12 @@ class ReplicationAdmin(Area):
     async def epochs(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, EpochEntryCache]:
-        """Return the parts of the log by the masters that wrote them (code 1007); only with a controller."""
+        """Return the parts of the log with the masters that wrote them (code 1007); only with a
+        controller.
+        """
         return await self.bodies(seats, GET_BROKER_EPOCH_CACHE, None, failures)
 
     async def set_master_flush_offset(self, seats: Mapping[str, str], offset: int) -> TopicChange:
-        """Tell slaves how far their master has flushed (code 908); a master ignores it."""
+        """Tell slaves the offset up to which their master has flushed (code 908). A master ignores it."""
         header = ResetMasterFlushOffsetHeader(master_flush_offset=offset)
         return await self.change(seats, RESET_MASTER_FLUSH_OFFSET, header, None)

@@ -1,7 +1,7 @@
 """Name servers: configuration, key-value entries, and the write permission of brokers.
 
-Name servers do not replicate, so every call asks all of them, or those of
-`servers`. Answers and failures are by address.
+Name servers do not replicate, so every call goes to all of them, or to those in `servers`. Results and
+failures are keyed by address.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Failures = dict[str, ClientError]
 class NameServerAdmin(Area):
     @property
     def addresses(self) -> dict[str, str]:
-        """Every name server of the client, by its address."""
+        """Every name server of the client, keyed by its address."""
         return {address: address for address in self.instance.name_servers.addresses}
 
     def _chosen(self, servers: Collection[str]) -> dict[str, str]:
@@ -49,13 +49,15 @@ class NameServerAdmin(Area):
     async def set_config(self, values: Mapping[str, str], *, servers: Collection[str] = ()) -> TopicChange:
         """Change properties (code 318). A name server ignores names that it does not know.
 
-        InvalidRequest for a name or value that is no line of text.
+        Raises InvalidRequest for a name or value that is not a single line of text.
         """
         valid(encode_properties_text, values)
         return await self.change(self._chosen(servers), UPDATE_NAMESRV_CONFIG, None, dict(values))
 
     async def entries(self, namespace: str, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
-        """Return the key-value entries of a namespace (code 219); none where a server does not know it."""
+        """Return the key-value entries of a namespace (code 219); empty for a server that does not know
+        it.
+        """
         header = GetKVListByNamespaceRequestHeader(namespace=namespace)
 
         async def ask(address: str) -> dict[str, str]:
@@ -70,7 +72,7 @@ class NameServerAdmin(Area):
     async def entry(
         self, namespace: str, key: str, *, failures: Failures | None = None
     ) -> dict[str, str | None]:
-        """Return the value of an entry (code 101); None where a server does not have it."""
+        """Return the value of an entry (code 101); None for a server that does not have it."""
         header = GetKVConfigRequestHeader(namespace=namespace, key=key)
 
         async def ask(address: str) -> str | None:
@@ -89,12 +91,15 @@ class NameServerAdmin(Area):
         return await self.change(self._chosen(servers), PUT_KV_CONFIG, header, None)
 
     async def delete_entry(self, namespace: str, key: str, *, servers: Collection[str] = ()) -> TopicChange:
-        """Delete an entry (code 102); it is no error that a server does not have it."""
+        """Delete an entry (code 102). A server that does not have it is no error."""
         header = DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         return await self.change(self._chosen(servers), DELETE_KV_CONFIG, header, None)
 
     async def wipe_write_permission(self, broker: str, *, failures: Failures | None = None) -> dict[str, int]:
-        """Remove the write permission of a broker from all topics (code 205). Returns counts of topics."""
+        """Remove the write permission of a broker from all topics (code 205).
+
+        Return the numbers of topics.
+        """
         header = WipeWritePermOfBrokerRequestHeader(broker_name=broker)
 
         async def ask(address: str) -> int:
@@ -104,7 +109,7 @@ class NameServerAdmin(Area):
         return await self.ask_all(self.addresses, ask, failures)
 
     async def add_write_permission(self, broker: str, *, failures: Failures | None = None) -> dict[str, int]:
-        """Restore the write permission of a broker on all topics (code 327). Returns counts of topics."""
+        """Restore the write permission of a broker on all topics (code 327). Return the numbers of topics."""
         header = AddWritePermOfBrokerRequestHeader(broker_name=broker)
 
         async def ask(address: str) -> int:

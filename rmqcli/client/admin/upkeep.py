@@ -1,5 +1,7 @@
-"""Stores of 5.x: cold data (codes 2001 to 2003), read-ahead (2004), RocksDB (354, 355, 200056); containers of
-brokers (902, 903).
+"""Maintenance of 5.x brokers.
+
+Cold data (codes 2001 to 2003), read-ahead (2004), RocksDB (354, 355, 200056), and containers of brokers (902,
+903).
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ from rmqcli.client.errors import ClientError, NotSupported, UnexpectedReply, val
 
 Failures = dict[str, ClientError]
 NORMAL, RANDOM = 0, 1
-"""Advice to the system about reads of the commit log, the numbers of madvise(2)."""
+"""Advice to the system about reads of the commit log; the numbers are those of madvise(2)."""
 
 
 class UpkeepAdmin(Area):
     async def cold_data(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Return the table of reads of cold data by broker (code 2003), with Java's names; {} where there is
+        """Return the table of reads of cold data by broker (code 2003), with Java's names; {} if it has
         none.
         """
 
@@ -52,9 +54,9 @@ class UpkeepAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def set_cold_limit(self, seats: Mapping[str, str], group: str, size: int) -> TopicChange:
-        """Limit the bytes of cold data that a group reads in a second (code 2001).
+        """Limit the bytes of cold data that a group may read per second (code 2001).
 
-        The limits are read again: NotSupported for a broker that accepted one and keep none.
+        The limits are read back. Raises NotSupported for a broker that accepted one and keeps none.
         """
         values = {group: str(size)}
         valid(encode_properties_text, values)
@@ -83,9 +85,9 @@ class UpkeepAdmin(Area):
         return await self.change(seats, SET_COMMITLOG_READ_MODE, header, None)
 
     async def export_tables(self, seats: Mapping[str, str], tables: Collection[str]) -> TopicChange:
-        """Make brokers write tables that they keep in RocksDB as JSON on their disks (code 355).
+        """Make brokers write tables that they keep in RocksDB to their disks as JSON (code 355).
 
-        `tables` are of topics, subscriptionGroups and consumerOffsets.
+        `tables` are any of topics, subscriptionGroups and consumerOffsets.
         """
         header = ExportRocksDBConfigToJsonRequestHeader(config_type="".join(f"{one};" for one in tables))
         return await self.change(seats, EXPORT_ROCKSDB_CONFIG_TO_JSON, header, None)
@@ -93,9 +95,10 @@ class UpkeepAdmin(Area):
     async def compare_queues(
         self, seats: Mapping[str, str], topic: str, since: int, *, failures: Failures | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Make brokers compare their consume queues in files and in RocksDB (code 354).
+        """Make brokers compare their consume queues in files with those in RocksDB (code 354).
 
-        `since` is a store time (epoch ms); an empty `topic` means all. What they find is in their logs.
+        `since` is a store time (epoch ms); an empty `topic` means all topics. The brokers write the
+        differences to their logs.
         """
         header = CheckRocksdbCqWriteProgressRequestHeader(topic=topic, check_store_time=since)
 
@@ -106,15 +109,15 @@ class UpkeepAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def export_pop_records(self, seats: Mapping[str, str]) -> TopicChange:
-        """Make brokers move records of POP from RocksDB to files (code 200056)."""
+        """Make brokers move POP records from RocksDB to files (code 200056)."""
         return await self.change(seats, POP_ROLLBACK, None, None)
 
     async def add_broker(self, container: str, path: str) -> None:
-        """Start a broker in a container with a configuration file of the container's machine (code 902)."""
+        """Start a broker in a container with a configuration file on the container's machine (code 902)."""
         await self.instance.ask(container, ADD_BROKER, AddBrokerRequestHeader(config_path=path), {})
 
     async def remove_broker(self, container: str, cluster: str, name: str, broker_id: int) -> None:
-        """Stop a broker of a container (code 903)."""
+        """Stop a broker in a container (code 903)."""
         header = RemoveBrokerRequestHeader(broker_name=name, broker_cluster_name=cluster, broker_id=broker_id)
         await self.instance.ask(container, REMOVE_BROKER, header, None)
 

@@ -1,8 +1,9 @@
 """Strategies that allocate the queues of a topic to the members of a group (Java
-`AllocateMessageQueueStrategy`): those of `codec.allocation`, and those that need more than the two lists.
+`AllocateMessageQueueStrategy`).
 
-Every member computes the same division from the same two lists, so each queue has one owner. `queues` are
-sorted by topic, broker and number, `clients` lexicographically; `client` must be one of them.
+They are those of `codec.allocation`, and those that need more than the two lists. Every member computes the
+same allocation from the same two lists, so each queue has one owner. `queues` are sorted by topic, broker and
+number, `clients` lexicographically; `client` must be one of them.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ __all__ = [
 
 
 def by_config(mine: Collection[MessageQueue]) -> Allocate:
-    """Return a fixed list, independent of the group (CONFIG)."""
+    """Return a strategy that allocates a fixed list, independent of the group (CONFIG)."""
     fixed = list(mine)
     return lambda client, queues, clients: list(fixed)
 
 
 def by_machine_room(rooms: Collection[str]) -> Allocate:
-    """Only queues of brokers named `room@name` with one of these rooms (MACHINE_ROOM)."""
+    """Return a strategy for queues of brokers named `room@name` in one of these rooms only (MACHINE_ROOM)."""
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
         near = [queue for queue in queues if room_of(queue) in rooms]
@@ -47,7 +48,10 @@ def by_machine_room(rooms: Collection[str]) -> Allocate:
 def machine_room_nearby(
     inner: Allocate, room_of_queue: Callable[[MessageQueue], str], room_of_client: Callable[[str], str]
 ) -> Allocate:
-    """`inner` within each room; all members share a room without members (MACHINE_ROOM_NEARBY)."""
+    """Apply `inner` within each room.
+
+    All members share the queues of a room without members (MACHINE_ROOM_NEARBY).
+    """
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
         own = room_of_client(client)

@@ -1,7 +1,7 @@
-"""Heartbeats: the groups of this client, sent to brokers every 30 s, and at once when a new broker appears in
-a route or a connection to one is opened again.
+"""Heartbeats: the groups of this client, sent to brokers every 30 s.
 
-With producers only, masters get them; with consumers, slaves too (Java `sendHeartbeatToAllBroker`). An
+They are also sent at once when a new broker appears in a route or a connection to one is reopened. With
+producers only, masters receive them; with consumers, slaves do as well (Java `sendHeartbeatToAllBroker`). An
 unreachable broker has to wait for the next round.
 """
 
@@ -49,7 +49,7 @@ class Heartbeats:
         self._start()
 
     def join_consumer(self, data: ConsumerData) -> None:
-        """Register a consumer group, or replaces its subscriptions."""
+        """Register a consumer group, or replace its subscriptions."""
         self._consumers[data.group_name] = msgspec.structs.replace(data, unit_mode=self._instance.unit_mode)
         self._start()
 
@@ -60,7 +60,7 @@ class Heartbeats:
         settings: ConsumerSettings,
         subscriptions: list[SubscriptionData],
     ) -> None:
-        """Register a consumer group, or replaces its subscriptions, at all brokers now."""
+        """Register a consumer group, or replace its subscriptions, at all brokers now."""
         data = ConsumerData(
             group_name=group,
             consume_type=consume_type,
@@ -83,7 +83,7 @@ class Heartbeats:
             await self._leave([], [group])
 
     async def leave_all(self) -> None:
-        """Unregister all groups that remain, in LEAVE_TIMEOUT at most, even when cancelled."""
+        """Unregister all remaining groups, within LEAVE_TIMEOUT, even when cancelled."""
         producers, consumers = list(self._producers), list(self._consumers)
         self._producers.clear()
         self._consumers.clear()
@@ -93,7 +93,7 @@ class Heartbeats:
         await self._send_to(self._addresses())
 
     async def introduce(self, addresses: Iterable[str]) -> None:
-        """Send a heartbeat to those brokers that have received none on the connection in use."""
+        """Send a heartbeat to those brokers that have received none on their current connection."""
         link = self._instance.pool.link
         await self._send_to(
             [a for a in addresses if self._informed.get(a) is None or self._informed[a] is not link(a)]
@@ -121,6 +121,7 @@ class Heartbeats:
 
     async def _run(self) -> None:
         while True:
+            # Taken before the sends, so that a broker that appears meanwhile is not missed.
             changed = self._instance.routes.changed
             await self.send_all()
             with trio.move_on_after(HEARTBEAT_INTERVAL):

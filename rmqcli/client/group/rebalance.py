@@ -1,7 +1,8 @@
-"""Rebalance: the share of this member in the queues of its topics (Java `RebalanceImpl`).
+"""Rebalance: the queues assigned to this member in its topics (Java `RebalanceImpl`).
 
-A round runs every 20 s, and at once when a broker reports that members came or went (40). Every member
-divides the same queues among the same clients, so the client list of a set of brokers is read once per round.
+A round runs every 20 s, and at once when a broker reports that members joined or left (40). Every member
+divides the same queues among the same clients, so the client list of a set of brokers is read only once per
+round.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Share(NamedTuple):
 
 
 class Rebalance(ABC):
-    """The rounds of one member of a group; subclasses choose the topics and apply the shares.
+    """The rounds of one member of a group. Subclasses choose the topics and apply the assignments.
 
-    In a broadcasting group every queue belongs to every member.
+    In a broadcasting group, every queue is assigned to every member.
     """
 
     def __init__(self, instance: ClientInstance, group: str, settings: ConsumerSettings) -> None:
@@ -49,15 +50,15 @@ class Rebalance(ABC):
 
     @abstractmethod
     async def topics(self) -> Iterable[str] | None:
-        """Return the topics to divide in a round that begins; None to skip the round."""
+        """Return the topics of the round that begins now; None to skip the round."""
 
     @abstractmethod
     async def divided(self, topic: str, share: Share) -> None:
-        """Called with the result of a round for one topic, changed or not."""
+        """Apply the result of a round for one topic, changed or not."""
 
     @abstractmethod
     def failed(self, topic: str, error: ClientError) -> None:
-        """Called for a topic that could not be divided; it keeps its queues."""
+        """Handle the error of a topic whose queues could not be allocated; it keeps its queues."""
 
     async def run(self) -> None:
         while True:
@@ -85,8 +86,9 @@ class Rebalance(ABC):
                 await self.divided(topic, share)
 
     async def _divide(self, topic: str) -> Share | None:
-        """Return the current share in a topic: None if brokers know no member, ClientError if none can be
-        asked.
+        """Return the current queues of a topic; None if brokers know no member.
+
+        Raises ClientError if no broker can be queried.
         """
         route = await self._instance.route(topic)
         queues = sorted(route.subscribe)
@@ -101,7 +103,7 @@ class Rebalance(ABC):
             return Share(queues, [])
         try:
             return Share(queues, list(self._allocate(me, queues, sorted(clients))))
-        except Exception:  # a strategy of the application; the division stays until it works
+        except Exception:  # raised by a strategy of the application; the assignment stays until it works
             log.exception("the queues of %s cannot be allocated", self._group)
             return None
 
@@ -111,6 +113,7 @@ class Rebalance(ABC):
         brokers = frozenset(addresses)
         if brokers not in self._clients_of:
             header = GetConsumerListByGroupRequestHeader(consumer_group=self._group)
+            # Any broker of the topic has all members, because heartbeats go to every broker.
             address = self._instance.random.choice(addresses)
             answer = await self._instance.ask(address, GET_CONSUMER_LIST_BY_GROUP, header, None)
             self._clients_of[brokers] = answer.body.consumer_id_list
@@ -118,7 +121,7 @@ class Rebalance(ABC):
 
 
 OnChange = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None]]
-"""Called with a topic whose division changed, all its queues, and those of this member."""
+"""Called with a topic whose assignment changed, all its queues, and those of this member."""
 
 
 class PullRebalance(Rebalance):
@@ -137,7 +140,7 @@ class PullRebalance(Rebalance):
         self.names: set[str] = set()
 
     def start(self) -> None:
-        """Start the rounds; when they run already, the next one begins now."""
+        """Start the rounds, or begin the next one now if they are running."""
         if self._scope is None:
             self._scope = self._instance.start(self.run, "rebalance")
         self.soon()
@@ -147,11 +150,14 @@ class PullRebalance(Rebalance):
             self._scope.cancel()
 
     def forget(self, topic: str) -> None:
-        """Make the next division of the topic count as changed."""
+        """Make the next round count the assignment of the topic as changed."""
         self._known.pop(topic, None)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the current queues of this member in a topic; ClientError when brokers cannot be asked."""
+        """Return the current queues of this member in a topic.
+
+        Raises ClientError if no broker can be queried.
+        """
         self._clients_of.clear()
         share = await self._divide(topic)
         return [] if share is None else share.mine
@@ -167,4 +173,4 @@ class PullRebalance(Rebalance):
             await self._on_change(topic, *share)
 
     def failed(self, topic: str, error: ClientError) -> None:
-        """Do nothing; a pull consumer reports no errors of rounds."""
+        """Do nothing, because a pull consumer reports no errors of rounds."""

@@ -19,8 +19,8 @@ from rmqcli.client.processor.processor import BrokerRequest
 class ConsumerProcessor:
     """The handlers of one consumer.
 
-    `rebalance_soon` is called when members changed; `offsets` returns those of a topic, `running_info` the
-    consumer's state, with thread stacks or not.
+    `rebalance_soon` is called when members changed; `offsets` returns the offsets of a topic, `running_info`
+    the state of the consumer, with or without thread stacks.
     """
 
     def __init__(
@@ -39,7 +39,10 @@ class ConsumerProcessor:
         self.is_open = False
 
     def open(self) -> None:
-        """Register the handlers, once. InvalidRequest if the instance has another consumer of the group."""
+        """Register the handlers, once.
+
+        Raises InvalidRequest if the instance has another consumer of the group.
+        """
         if self.is_open:
             return
         self._requests.check_free(self._group)

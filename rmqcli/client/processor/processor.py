@@ -1,9 +1,9 @@
 """Dispatch of requests that brokers send to this client (Java `ClientRemotingProcessor`).
 
 Handlers are registered for an operation and a group, so that each client of an instance gets the requests of
-its own group. Requests without a group in their header (39, 326) go to every handler of the operation; each
-knows from the body whether it is meant. The first reply that is not None is sent. A request for a group that
-has no member here is refused with 1.
+its group. Requests without a group in their header (39, 326) go to every handler of the operation; each
+handler tells from the body whether it is addressed. The first reply that is not None is sent. A request for a
+group without a member here is refused with 1.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ _GROUP_FIELDS: dict[int, tuple[AnyOperation, str]] = {
 
 
 class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
-    """One request of a broker. `header` and `body` are decoded when they are first read; CodecError."""
+    """One request of a broker.
+
+    `header` and `body` are decoded on first access, which may raise CodecError.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
 
 
 Handler = Callable[[BrokerRequest[RequestT, ReplyT, RequestBodyT, ReplyBodyT]], RemotingCommand | None]
-"""Returns the reply, or None for no reply or one that a background task sends later."""
+"""Returns the reply, or None if there is no reply or a background task sends it later."""
 
 
 class ClientRemotingProcessor:
@@ -98,7 +101,9 @@ class ClientRemotingProcessor:
         return {code for code, _ in self._handlers}
 
     def check_free(self, group: str) -> None:
-        """Raise InvalidRequest for the group of a consumer: brokers know one by client id and group."""
+        """Raise InvalidRequest if the group has a consumer here: brokers identify a consumer by client id and
+        group.
+        """
         if (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers:
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 
@@ -108,7 +113,7 @@ class ClientRemotingProcessor:
         handler: Handler[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
         group: str = "",
     ) -> None:
-        """Add a handler of an operation; one whose header has a group needs `group`."""
+        """Add a handler of an operation. An operation whose header has a group requires `group`."""
         self._handlers.setdefault((operation.code, group), []).append((operation, handler))
 
     def unregister(
@@ -128,7 +133,10 @@ class ClientRemotingProcessor:
             del self._handlers[key]
 
     def process(self, link: Link, command: RemotingCommand) -> RemotingCommand | None:
-        """Return the reply to a request, or None when there is none (yet). CodecError when it cannot be read."""
+        """Return the reply to a request, or None if there is none (yet).
+
+        Raises CodecError if it cannot be decoded.
+        """
         operation, field = _GROUP_FIELDS.get(command.code, (None, ""))
         group = "" if operation is None else getattr(operation.decode_header(command), field) or ""
         members = self._handlers.get((command.code, group))
@@ -140,6 +148,6 @@ class ClientRemotingProcessor:
 
 
 def _no_group(command: RemotingCommand, group: str) -> RemotingCommand:
-    """Java's refusal. Codes without a group and a handler get no reply, as from Java."""
+    """Return Java's refusal. As in Java, a code without a group and a handler gets no reply."""
     remark = f"The Consumer Group <{group}> not exist in this consumer"
     return command.reply(ResponseCode.SYSTEM_ERROR, remark)

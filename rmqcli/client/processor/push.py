@@ -1,4 +1,4 @@
-"""Requests to a push consumer: reset (220), consume one message (309), and those to every consumer."""
+"""Requests to a push consumer: reset (220), consume one message (309), and those common to all consumers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rmqcli.client.push.state import (
 )
 from rmqcli.client.wire.messages import unpack
 
-RESET_WAIT = 10.0  # seconds that running listeners get before their queues are moved
+RESET_WAIT = 10.0  # seconds that running listeners get before the offsets of their queues are moved
 
 DirectRequest = BrokerRequest[
     ConsumeMessageDirectlyResultRequestHeader, None, bytes, ConsumeMessageDirectlyResult
@@ -51,7 +51,7 @@ _RESULTS: dict[object, CMResult] = {
 
 
 class PushProcessor(ConsumerProcessor):
-    """The handlers of one push consumer; slow ones run in its nursery."""
+    """The handlers of one push consumer. Slow ones run in its nursery."""
 
     def __init__(self, state: GroupState, call: Call, nursery: trio.Nursery) -> None:
         info = partial(push_info, state)
@@ -59,7 +59,8 @@ class PushProcessor(ConsumerProcessor):
         self._state = state
         self._call = call
         self._nursery = nursery
-        # Resets of several queues overlap: the first saves the paused state, the last restores it
+        # Resets of several queues may overlap: the first one saves the paused state, the last one restores
+        # it.
         self._resets = 0
         self._was_paused = False
 
@@ -96,6 +97,7 @@ class PushProcessor(ConsumerProcessor):
     async def _move(self, chosen: list[ProcessQueue], table: dict[MessageQueue, int]) -> None:
         state = self._state
         for held in chosen:
+            # Closed first, so that a listener that is still running cannot overwrite the new offset.
             held.closed = True
             state.offsets.update(held.queue, table[held.queue], increase_only=False)
         await state.persist([held.queue for held in chosen], sure=True)
@@ -119,7 +121,7 @@ class PushProcessor(ConsumerProcessor):
             return
         try:
             result = _RESULTS[await self._call([message], context)]
-        except Exception as error:  # of the application; it is the answer that the administrator wants
+        except Exception as error:  # raised by the application; it is the result that was asked for
             log.warning("the listener failed on %s, consumed on request", message.msg_id, exc_info=True)
             result, remark = CMResult.CR_THROW_EXCEPTION, f"{type(error).__name__}: {error}"
         body = ConsumeMessageDirectlyResult(

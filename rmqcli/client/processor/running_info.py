@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 NO_OFFSET = -1
 
-# Ours → Java's name of the same option, where it is more than another spelling; all times there are ms.
+# Our option → Java's name, where they differ in more than spelling. Times are not here: Java's have other
+# units.
 _JAVA_NAMES = {
     "consumers": "consumeThreadMax",
     "batch_size": "consumeMessageBatchMaxSize",

@@ -1,8 +1,9 @@
 """Request and reply through topics: a producer sends a message and waits for its reply (Java 4.6 and later).
 
-The consumer of the request sends its reply to the topic `<cluster>_REPLY_TOPIC`; the broker passes it
-directly to the requesting client (326), which it knows by the client id of its heartbeats. So a request is
-preceded by a heartbeat to each broker that has received none on the connection. Timeouts are seconds.
+The consumer of the request sends its reply to the topic `<cluster>_REPLY_TOPIC`. The broker passes it
+directly to the requesting client (326), which it knows by the client id of its heartbeats. A request is
+therefore preceded by a heartbeat to each broker that has received none on the current connection. Timeouts
+are in seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _COPIED = (PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyNa
 
 
 class ReplyTimeout(RequestTimeout):
-    """A request that was stored but got no reply in time (Java's code 10006)."""
+    """Raised if a request was stored but got no reply in time (Java's code 10006)."""
 
     def __init__(self, topic: str, msg_id: str, timeout: float) -> None:
         ClientError.__init__(self, f"no reply to request {msg_id} of topic {topic} within {timeout:g} s")
@@ -47,7 +48,7 @@ def create_reply_message(
 ) -> Message:
     """Return the reply to `request`.
 
-    InvalidRequest for another kind of message (Java `MessageUtil.createReplyMessage`).
+    Raises InvalidRequest for a message of another kind (Java `MessageUtil.createReplyMessage`).
     """
     cluster = request.properties.get(PropertyName.CLUSTER)
     if not cluster:
@@ -84,7 +85,7 @@ class Requests:
     async def ask(
         self, message: Message, timeout: float, send: Callable[..., Awaitable[SendResult]]
     ) -> MessageExt:
-        """Send the request with `send`, a `Producer.send`, and wait for the reply."""
+        """Send the request by `send`, a `Producer.send`, and wait for the reply."""
         deadline = trio.current_time() + timeout
         correlation_id = str(uuid4())
         asked = message.with_properties(
@@ -94,6 +95,7 @@ class Requests:
                 PropertyName.TTL: str(round(timeout * 1000)),
             }
         )
+        # Registered before the send, because the reply may arrive before the result of the send.
         reply = self._waiting[correlation_id] = PendingReply()
         try:
             topic = self._namespace.wrap(message.topic)
@@ -112,8 +114,10 @@ class Requests:
             del self._waiting[correlation_id]
 
     def _on_reply(self, request: PushedReply) -> RemotingCommand | None:
-        """PUSH_REPLY_MESSAGE_TO_CLIENT (326): replies 0, also when no request waits, or 1 for an unreadable
-        message; later if the body is compressed.
+        """Answer PUSH_REPLY_MESSAGE_TO_CLIENT (326): 0, even if no request waits, or 1 for an unreadable
+        message.
+
+        The answer comes later if the body is compressed.
         """
         try:
             message = _read_reply(request.header, bytes(request.body), self._instance.now_ms())

@@ -1,4 +1,4 @@
-"""Knows which refusals of a send another broker may not share."""
+"""The refusals of a send that another broker may not share."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ RETRY_CODES = frozenset(
 
 
 def worth_another(error: ClientError, route: Route, tried: Sequence[str]) -> bool:
-    """Return True if it is worth while to send again after the error of the last of the brokers `tried`."""
+    """Return True if the send should be repeated after the error of the last of the brokers `tried`."""
     if isinstance(error, NotPermitted):
-        # Every broker refuses the same account, and a drained one has no second thoughts
+        # All brokers refuse the same account, and a broker that refused because it is drained will refuse
+        # again.
         return error.code in RETRY_CODES - {ResponseCode.SYSTEM_ERROR} and any(
             queue.broker_name not in tried for queue in route.publish
         )

@@ -1,7 +1,7 @@
 """Asynchronous sends with callbacks (Java `send(Message, SendCallback)`).
 
-Limits: `in_flight` concurrent sends, including their callbacks; `send_soon` waits for room. Inside a callback
-it does not wait, because callbacks that all send again would wait for each other.
+Limit: `in_flight` concurrent sends, including their callbacks; `send_soon` waits while it is reached. Inside
+a callback it does not wait, because callbacks that all send again would wait for each other.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from rmqcli.client.results import SendResult
 
 IN_FLIGHT = 1000
 TOGETHER = 32
-"""The other tasks run after so many calls of `send_soon` that need not wait: a turn of the scheduler costs as
-much as a third of a send."""
+"""The number of calls of `send_soon` without waiting after which other tasks run.
+
+A round of the scheduler costs as much as a third of a send.
+"""
 
 log = logging.getLogger("rmqcli.client.produce.send_soon")
 
 SendCallback = Callable[[SendResult | Exception], Awaitable[object] | object]
-"""Called with the result or exception of `send`. A plain function in trio's thread must not block."""
+"""Called with the result or exception of `send`.
+
+A plain function runs in trio's thread and must not block.
+"""
 
 _Send = Callable[[], Awaitable[SendResult]]
 
@@ -43,7 +48,7 @@ class _Worker:
 class Underway:
     """The asynchronous sends of one producer, between `open` and `close`.
 
-    Starting a task costs as much as a send, so tasks that have become idle are used again.
+    Starting a task costs as much as a send, so idle tasks are reused.
     """
 
     def __init__(self, instance: ClientInstance, limit: int) -> None:
@@ -64,7 +69,7 @@ class Underway:
         self._open = True
 
     async def close(self, *, wait: bool) -> None:
-        """Wait for all sends and callbacks; without `wait`, or when cancelled, cancels them."""
+        """Wait for all sends and callbacks. Without `wait`, or when cancelled, cancel them instead."""
         try:
             while wait and self._running:
                 await self._closing.park()
@@ -85,6 +90,7 @@ class Underway:
         else:
             self._since_turn = 0
             await trio.lowlevel.checkpoint()
+        # A callback must not wait for its own send to end.
         while self._open and self._running >= self._limit and not self._is_callback():
             await self._waiting.park()
             self._since_turn = 0
@@ -96,7 +102,7 @@ class Underway:
             worker = self._idle.pop()
             assert worker.task is not None
             worker.job = job
-            worker.task.context = copy_context()  # that of a new task
+            worker.task.context = copy_context()  # the context that a new task would have
             trio.lowlevel.reschedule(worker.task)
         else:
             self._begin(_Worker(job))
@@ -140,7 +146,7 @@ class Underway:
         outcome: SendResult | Exception
         try:
             outcome = await send()
-        except Exception as error:  # the callback gets every exception, as the caller of `send` would
+        except Exception as error:  # passed to the callback, as `send` would raise it
             outcome = error
         if callback is None:
             if isinstance(outcome, Exception):
@@ -152,7 +158,7 @@ class Underway:
             said = callback(outcome)
             if said is not None and inspect.isawaitable(said):
                 await said
-        except Exception:  # of the application; it must not end other sends
+        except Exception:  # raised by the application; it must not end other sends
             log.exception("the callback of a send failed")
         finally:
             self._calling.discard(task)

@@ -1,4 +1,4 @@
-"""Destination of a message: the route of its topic, a queue, the master of its broker."""
+"""The destination of a message: the route of its topic, a queue, the master of its broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-"""Selects one of the writable queues, at least one. A failed send is not retried elsewhere."""
+"""Selects one of the writable queues, of which there is at least one.
+
+A failed send is not retried elsewhere.
+"""
 
 
 class RoundRobin:
@@ -41,18 +44,24 @@ class RoundRobin:
 
 
 def by_hash(key: str) -> QueueSelector:
-    """Return the same queue for the same key (Java `SelectMessageQueueByHash` with a String)."""
+    """Return a selector that chooses the same queue for the same key (Java `SelectMessageQueueByHash` with a
+    String).
+    """
     number = java_string_hash(key)
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-        # In Java % keeps the sign, which the selector then drops
+        # Java's % keeps the sign, which its selector then drops.
         return queues[abs(number) % len(queues)]
 
     return select
 
 
 def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
-    """Return the queue with this number on the named broker, or on the first with it; ValueError if none."""
+    """Return a selector of the queue with this number on the given broker, or on the first broker that has
+    it.
+
+    The selector raises ValueError if there is none.
+    """
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         for queue in queues:
@@ -65,13 +74,16 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
 
 
 def by_random(rng: random.Random | None = None) -> QueueSelector:
-    """Return a random queue (Java `SelectMessageQueueByRandom`)."""
+    """Return a selector of a random queue (Java `SelectMessageQueueByRandom`)."""
     source = rng or random.Random()
     return lambda queues, message: source.choice(queues)
 
 
 def by_machine_room(rooms: Collection[str]) -> QueueSelector:
-    """In turn, the queues of brokers named `room@name` with one of these rooms; ValueError if none."""
+    """Return a selector that takes turns among the queues of brokers named `room@name` in one of these rooms.
+
+    The selector raises ValueError if there is none.
+    """
     turn = itertools.count()
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -93,7 +105,10 @@ _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
 
 
 class Targets:
-    """The destinations of one producer. With `faults`, brokers that are slow or do not answer are avoided."""
+    """The destinations of one producer.
+
+    With `faults`, brokers that are slow or do not respond are avoided.
+    """
 
     def __init__(self, instance: ClientInstance, faults: LatencyFaults | None) -> None:
         self._instance = instance
@@ -101,7 +116,10 @@ class Targets:
         self._round_robin = RoundRobin(instance.random)
 
     async def route(self, topic: str, deadline: float) -> Route:
-        """Return the route of a topic, or of TBW102 for a new topic; NoRoute, and errors of name servers."""
+        """Return the route of a topic, or of TBW102 for a new topic.
+
+        Raises NoRoute, and errors of name servers.
+        """
         routes = self._instance.routes
         return routes.cached(topic) or await routes.find(
             topic, max(0.0, deadline - trio.current_time()), create=True
@@ -110,9 +128,9 @@ class Targets:
     def queue(
         self, route: Route, message: Message, selector: QueueSelector | None, avoid: str | None
     ) -> MessageQueue:
-        """Return the queue from the selector, else the next in turn, if possible not on broker `avoid`.
+        """Return the queue from the selector, or the next in turn, if possible not on broker `avoid`.
 
-        NotPermitted when no queue is writable, InvalidRequest when the selector fails.
+        Raises NotPermitted if no queue is writable, InvalidRequest if the selector fails.
         """
         if not route.publish:
             remark = (
@@ -131,7 +149,7 @@ class Targets:
             raise InvalidRequest(f"the queue selector failed: {error}") from error
 
     def master(self, route: Route, queue: MessageQueue) -> str:
-        """Return the address of the queue's master; NotFound when its broker has none."""
+        """Return the address of the master of the queue. Raises NotFound if its broker has none."""
         address = route.brokers.get(queue.broker_name, {}).get(MASTER_ID)
         if address is None:
             remark = f"topic {queue.topic} has no master on broker {queue.broker_name}"

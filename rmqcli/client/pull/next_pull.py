@@ -1,4 +1,4 @@
-"""The place and time of the next pull of a queue. Pauses are seconds."""
+"""The offset and time of the next pull of a queue. Pauses are in seconds."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ FLOW_CONTROL = 0.05  # while too much is cached
 BUSY = 0.02  # after FLOW_CONTROL from the broker
 FAILED = 1.0  # after any other error
 
-QUICK = 0.5  # a broker that has nothing and replies sooner does not hold pulls
-IDLE = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)  # after such replies in a row
+QUICK = 0.5  # a broker that replies sooner without messages does not hold pulls
+IDLE = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)  # after consecutive replies of this kind
 
 SHORT_STEP = 32
-"""Offsets: quick replies without messages that go on by fewer are paused after `SHORT_STEPS` in a row."""
+"""In offsets: quick replies without messages that advance by less are paused after `SHORT_STEPS` in a row."""
 SHORT_STEPS = 16
 SHORT_PAUSE = 0.01
 
 
 def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> None:
-    """Raise UnexpectedReply unless the next offset that a broker named is greater than `above`.
+    """Raise UnexpectedReply unless the next offset named by a broker is greater than `above`.
 
-    That is the offset of a pull that found messages, which would else be consumed again and again.
+    `above` is the offset of a pull that found messages, which would otherwise be consumed again and again.
     """
     if following <= above:
         raise UnexpectedReply(broker_name, "PULL_MESSAGE", f"{following} is the offset of the next pull")
 
 
 def place(messages: Sequence[MessageExt], first: int, end: int, broker_name: str, delta: int = 0) -> None:
-    """Give messages of a pull from offset `first`, whose next one is `end`, offsets in this order.
+    """Assign increasing queue offsets to messages pulled from offset `first`, whose next offset is `end`.
 
     `delta` is offsetDelta of 5.x, from the offsets of records to those of a static topic. No CRC covers the
-    queue offset of a record: one that cannot be is replaced by the lowest that can, since a consumer would
-    acknowledge what it never had, or never its own. CorruptReply if there are fewer offsets than messages.
+    queue offset of a record, so an impossible one is replaced with the lowest possible one; otherwise a
+    consumer would acknowledge messages it never got, or never acknowledge this one. Raises CorruptReply if
+    there are fewer offsets than messages.
     """
     if len(messages) > end - first:
         text = f"{len(messages)} messages at queue offsets from {first} to below {end}"
@@ -64,8 +65,9 @@ def place(messages: Sequence[MessageExt], first: int, end: int, broker_name: str
 
 
 def why_moved(offset: int | None, low: int, high: int) -> str:
-    """Return the reason why a broker refused an offset: inside of the queue, it holds a reset of its own
-    (`OFFSET_RESET` of 5.x).
+    """Return the reason why a broker refused an offset.
+
+    For an offset inside the queue, the broker has a pending reset (`OFFSET_RESET` of 5.x).
     """
     inside = offset is not None and low <= offset <= high
     return "is overridden by a reset" if inside else "is not in the queue"
@@ -79,10 +81,10 @@ class Idle:
         self._short = 0
 
     def after(self, begun: float, step: int, *, found: bool = False) -> float:
-        """Return the pause after a pull that began at `begun` (trio's clock); the next is `step` offsets
-        further.
+        """Return the pause after a pull that began at `begun` (trio's clock) and advanced by `step` offsets.
 
-        A broker that filters goes on by hundreds. One that goes back lags behind another, or lies.
+        A broker that filters advances by hundreds. One that goes back lags behind another, or sends wrong
+        offsets.
         """
         if step < 0 and not found:
             return FAILED
@@ -100,14 +102,14 @@ class Idle:
 
 FORMER = "offset %d of %s is of a former queue of this name; continuing at %d"
 CLOCKS = 60_000
-"""Milliseconds by which the clocks of a client and a broker may differ."""
+"""The milliseconds by which the clocks of client and broker may differ."""
 
 
 class QueueLife:
-    """The knowledge of a consumer about one queue.
+    """The knowledge of a consumer about the life of one queue.
 
-    `absent_since`: when a broker or name server first said that the topic does not exist, by the clock of the
-    client (epoch ms); None while it exists.
+    `absent_since`: when a broker or name server first reported that the topic does not exist, by the clock of
+    the client (epoch ms); None while it exists.
     """
 
     def __init__(self) -> None:
@@ -115,7 +117,7 @@ class QueueLife:
         self._seen = -1
 
     def see(self, messages: Sequence[MessageExt]) -> None:
-        """Note messages that were pulled."""
+        """Note that messages were pulled."""
         if messages:
             self._seen = messages[-1].store_timestamp
 
@@ -125,18 +127,21 @@ class QueueLife:
             self.absent_since = now_ms
 
     def is_doubtful(self, offset: int, low: int, high: int, following: int) -> bool:
-        """Return True if the reply to a pull from `offset` may be that of another queue: the topic was away,
-        or the queue from `low` to `high` begins at 0, end below the offset, and the broker goes on at its
-        end.
+        """Return True if the reply to a pull from `offset` may come from another queue.
+
+        Either the topic was missing, or the queue from `low` to `high` begins at 0 and ends below the offset,
+        and the broker continues at its end.
         """
         return low <= 0 < offset and (self.absent_since is not None or following == high < offset)
 
     def is_another(self, earliest: int) -> bool:
-        """Return True if a doubtful queue is another one, because its oldest message, stored at `earliest`
-        (epoch ms), is younger than what was read before, or than the absence of the topic.
+        """Return True if a doubtful queue is another one: its oldest message is newer than anything known
+        before.
 
-        A queue that lost its end in a power cut has older ones; then the broker's correction holds. So it
-        does for an empty queue (-1), which begins at its end.
+        The message, stored at `earliest` (epoch ms), must be newer than the last message read, or than the
+        absence of the topic. A queue that lost its end in a power cut has older messages; the broker's
+        correction of the offset then applies. It also applies to an empty queue (-1), which begins at its
+        end.
         """
         if earliest < 0:
             return False
@@ -146,5 +151,5 @@ class QueueLife:
 
 
 def is_younger(earliest: int, absent_since: int) -> bool:
-    """Return True if a message of a broker was stored after this client heard that there is no topic."""
+    """Return True if a message was stored after this client learned that the topic does not exist."""
     return earliest > absent_since - CLOCKS

@@ -23,11 +23,11 @@ AT_ONCE = 20
 log = logging.getLogger("rmqcli.client.pull.scheduled")
 
 PullTask = Callable[[PullConsumer, MessageQueue], Awaitable[float | None]]
-"""One round on one queue; it commits offsets itself, with `consumer.commit`."""
+"""One round on one queue. It must commit offsets itself, with `consumer.commit`."""
 
 
 class ScheduledPull:
-    """`await ScheduledPull(consumer, {"topic": task}).run()`, without end. `consumer` must be entered."""
+    """Runs pull tasks: `await ScheduledPull(consumer, {"topic": task}).run()`. `consumer` must be entered."""
 
     def __init__(
         self, consumer: PullConsumer, tasks: Mapping[str, PullTask], *, at_once: int = AT_ONCE
@@ -43,7 +43,7 @@ class ScheduledPull:
         return sorted(self._running)
 
     async def run(self) -> None:
-        """Join the group for all topics and runs their tasks; NoRoute for an unknown topic."""
+        """Join the group for all topics and run their tasks forever. Raises NoRoute for an unknown topic."""
         try:
             async with trio.open_nursery() as self._nursery:
                 await self._consumer.register(dict.fromkeys(self._tasks, self._divided))
@@ -55,7 +55,7 @@ class ScheduledPull:
     def _divided(self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
         nursery = self._nursery
         if nursery is None:
-            return  # the consumer stays registered when `run` has ended
+            return  # the consumer stays registered after `run` has ended
         for queue in [queue for queue in self._running if queue.topic == topic and queue not in mine]:
             self._running.pop(queue).cancel()
         for queue in mine:
@@ -74,7 +74,7 @@ class ScheduledPull:
         async with self._limiter:
             try:
                 following: float | None = await called(task, self._consumer, queue)
-            except Exception:  # of the application; it must not end the other tasks
+            except Exception:  # raised by the application; it must not end the other tasks
                 log.exception("the pull task of %s failed", queue)
                 return FAILED
         return NEXT if following is None else following

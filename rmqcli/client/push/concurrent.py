@@ -1,8 +1,8 @@
 """Delivery to a concurrent listener, in any order (Java `ConsumeMessageConcurrentlyService`).
 
-A fixed number of worker tasks takes batches from one list, so a quick listener costs no task and no wake-up
-per message. A worker lets other tasks run every FAIR batches. Nothing awaits between the return of the
-listener and the new offset, so an acknowledgement counts even when the consumer is cancelled.
+A fixed number of worker tasks takes batches from one list, so that a quick listener costs no task and no
+wake-up per message. A worker lets other tasks run every FAIR batches. There is no await between the return of
+the listener and the new offset, so an acknowledgement counts even if the consumer is cancelled.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class ConcurrentService:
         while True:
             if not ready:
                 await self._idle.park()
-                # A worker wakes the next one only while batches remain: a quick listener needs one worker
+                # A worker wakes the next one only while batches remain, because a quick listener needs only
+                # one worker.
                 if len(ready) > 1:
                     self._idle.unpark()
                 continue
@@ -92,7 +93,7 @@ class ConcurrentService:
     async def _ask(self, batch: Batch, context: ConsumeContext) -> ConsumeResult | None:
         try:
             result: ConsumeResult | None = await self._call(batch, context)
-        except Exception:  # of the application; the messages are not consumed
+        except Exception:  # raised by the application; the messages are not consumed
             log.warning(
                 "the listener failed on %s; it is consumed again later", batch[0].msg_id, exc_info=True
             )
@@ -120,7 +121,7 @@ class ConcurrentService:
         self.submit(held, kept)
 
     async def _expire(self) -> None:
-        """Send back messages that a listener has held for longer than `consume_timeout`."""
+        """Send back messages that a listener has been processing for longer than `consume_timeout`."""
         timeout = self._state.settings.consume_timeout
         while True:
             await trio.sleep(timeout)

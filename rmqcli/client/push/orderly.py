@@ -1,9 +1,9 @@
-"""Delivery to an orderly listener: one call at a time per queue, in queue order, while the broker's lock is
-valid (Java `ConsumeMessageOrderlyService`).
+"""Delivery to an orderly listener (Java `ConsumeMessageOrderlyService`).
 
-Each queue has a task; at most `consumers` of them have a turn at once. A turn ends when there are no
-messages, or after CONTINUOUS seconds (`rocketmq.client.maxTimeConsumeContinuously`). Nothing awaits between
-the return of the listener and the new offset.
+There is one call at a time per queue, in queue order, while the broker's lock is valid. Each queue has a
+task; at most `consumers` of them run the listener at once. A task pauses when there are no messages, or after
+CONTINUOUS seconds (`rocketmq.client.maxTimeConsumeContinuously`). There is no await between the return of the
+listener and the new offset.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmqcli.client.push.state import Call, GroupState, OrderlyContext, OrderlyRe
 
 LOCKED_AGAIN = 0.01
 CONTINUOUS = 60.0
-ANOTHER_TURN = 0.01  # seconds between two turns
+ANOTHER_TURN = 0.01  # seconds of pause after CONTINUOUS seconds
 LOCK_REFUSED = 3.0
 SHORTEST_SUSPEND, LONGEST_SUSPEND = 0.01, 30.0
 
@@ -39,7 +39,7 @@ class OrderlyService:
         self._turns = trio.Semaphore(state.settings.consumers)
 
     def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Do nothing; the task of the queue takes messages from it."""
+        """Do nothing, because the task of the queue takes messages from it."""
 
     async def consume_queue(self, held: ProcessQueue) -> None:
         while not held.dropped:
@@ -53,10 +53,11 @@ class OrderlyService:
                 await trio.sleep(pause)
 
     async def _turn(self, held: ProcessQueue) -> float:
-        """Consume batch after batch; return the seconds until the next turn."""
+        """Consume batch after batch. Return the seconds until the task continues."""
         state, begun = self._state, trio.current_time()
         while held.messages:
-            # The lock or the queue may have been lost during the wait for the turn or the last batch
+            # The lock or the queue may have been lost while waiting for the semaphore or during the last
+            # batch.
             if held.dropped or state.stopping or (state.needs_locks and not held.locked):
                 return LOCKED_AGAIN
             if trio.current_time() - begun > CONTINUOUS:
@@ -72,7 +73,7 @@ class OrderlyService:
         await trio.sleep(LOCKED_AGAIN if granted else LOCK_REFUSED)
 
     async def _consume(self, held: ProcessQueue) -> float:
-        """Consume one batch; return the seconds until the next."""
+        """Consume one batch. Return the seconds until the next one."""
         state = self._state
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
@@ -98,7 +99,7 @@ class OrderlyService:
         try:
             result = await self._call(batch, context)
             return OrderlyResult.SUSPEND if result is None else OrderlyResult(result)
-        except Exception:  # of the application, also a ValueError for the result of another kind of listener
+        except Exception:  # of the application, or a ValueError for the result of another kind of listener
             log.warning("the listener failed on %s; its queue waits", batch[0].msg_id, exc_info=True)
             return OrderlyResult.SUSPEND
 

@@ -1,7 +1,7 @@
 """The pulled and unacknowledged messages of one queue (Java `ProcessQueue`), by ascending queue offset.
 
-The lowest offset in it is the offset of the group. Sizes are bytes of bodies, times are seconds on trio's
-clock; `*_ms` are epoch milliseconds for the running info.
+The lowest offset among them is the offset of the group. Sizes are bytes of bodies, times are seconds on
+trio's clock; `*_ms` are epoch milliseconds for the running info.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NOTHING = -1
 class ProcessQueue:
     """One queue of a consumer.
 
-    `dropped`: no pull and no listener call begins. `closed`: its offset is stored, and acknowledgements no
-    longer count. `retiring`: a task other than the rebalance removes it. `illegal`: it retires because its
+    `dropped`: no further pull or listener call begins. `closed`: its offset is stored, and acknowledgements
+    no longer count. `retiring`: a task other than the rebalance removes it. `illegal`: it retires because its
     offset was not in the broker's queue. `unlock_tries`: failed attempts to release it while a listener was
     busy.
     """
@@ -50,7 +50,8 @@ class ProcessQueue:
         self.unlock_tries = 0
         self.locked_at = -math.inf
         self.pulled_at = trio.current_time()
-        # As in Java: mqadmin reports a queue with messages that was last consumed long ago as blocked
+        # As in Java, these start at the present time: mqadmin reports a queue with messages that was last
+        # consumed long ago as blocked.
         self.last_pull_ms = self.last_consume_ms = self.last_lock_ms = now_ms
         self.idle = Idle()
         self.life = QueueLife()
@@ -87,7 +88,7 @@ class ProcessQueue:
         return trio.current_time() - self.pulled_at > PULL_MAX_IDLE
 
     def put(self, messages: Sequence[MessageExt]) -> list[MessageExt]:
-        """Add pulled messages; return those that are new."""
+        """Add pulled messages. Return those that are new."""
         known, taken = self.messages, self.taken
         fresh = [m for m in messages if m.queue_offset not in known and m.queue_offset not in taken]
         for message in fresh:
@@ -99,7 +100,10 @@ class ProcessQueue:
         return fresh
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
-        """Remove consumed messages. Returns the offset below which all are consumed, -1 if it was empty."""
+        """Remove consumed messages.
+
+        Return the offset below which all are consumed, or -1 if the queue was empty.
+        """
         known = self.messages
         if not known:
             return NOTHING
@@ -109,7 +113,7 @@ class ProcessQueue:
         return next(iter(known)) if known else self.end
 
     def take(self, count: int) -> list[MessageExt]:
-        """Return the first messages, for an orderly listener; they stay uncommitted."""
+        """Return the first messages, for an orderly listener. They stay uncommitted."""
         batch: list[MessageExt] = []
         while self.messages and len(batch) < count:
             offset, message = self.messages.popitem(last=False)
@@ -118,7 +122,7 @@ class ProcessQueue:
         return batch
 
     def commit(self) -> int:
-        """Remove the taken messages; return the next offset (-1: there were none)."""
+        """Remove the taken messages. Return the next offset, or -1 if there were none."""
         if not self.taken:
             return NOTHING
         next_offset = next(reversed(self.taken)) + 1
@@ -140,7 +144,7 @@ class ProcessQueue:
             self._quiet.unpark_all()
 
     def drop(self) -> None:
-        """End pulls, and lets no more listener calls begin."""
+        """End pulls, and let no more listener calls begin."""
         self.dropped = True
         self.scope.cancel()
         self._arrival.unpark_all()

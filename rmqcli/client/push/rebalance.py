@@ -1,8 +1,8 @@
-"""Rebalance of a push consumer: its process queues follow its share (Java `RebalancePushImpl`).
+"""Rebalance of a push consumer: its process queues follow its assignment (Java `RebalancePushImpl`).
 
-A queue that was lost stops at once, waits up to RELEASE seconds for its listener, stores its offset and
-returns its lock, so that the next owner continues there. A queue that was won starts when its offset is known
-and, in an orderly consumer, when the broker has locked it; else the next round tries again.
+A revoked queue stops at once, waits up to RELEASE seconds for its listener, stores its offset and releases
+its lock, so that the next owner continues there. A new queue starts when its offset is known and, in an
+orderly consumer, when the broker has locked it; otherwise the next round tries again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOCK_TIMEOUT = 1.0
 
 
 class Locks:
-    """The locks of one consumer. `held`: queues that a broker may have locked for it."""
+    """The queue locks of one consumer. `held`: queues that a broker may have locked for it."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
@@ -57,8 +57,9 @@ class Locks:
                     held.unlock()
 
     async def lock(self, queue: MessageQueue) -> bool:
-        """Return True if the broker has locked the queue for this consumer; False also when it cannot be
-        asked.
+        """Return True if the broker has locked the queue for this consumer.
+
+        Also False if it cannot be reached.
         """
         try:
             granted = queue in await self._ask([queue])
@@ -70,7 +71,7 @@ class Locks:
         return granted
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Return locks; a lock whose broker is not reached expires there."""
+        """Release locks. If a broker cannot be reached, its lock expires."""
         await for_each_broker(self._unlock, self.held.intersection(queues))
 
     async def _unlock(self, queues: list[MessageQueue]) -> None:
@@ -87,7 +88,7 @@ class Locks:
             consumer_group=self._state.group, client_id=self._state.instance.client_id, mq_set=queues
         )
         address = await self._master(queues[0])
-        # Before the request, because the broker holds the locks also when its reply is lost
+        # Recorded before the request, because the broker holds the locks even if its reply is lost.
         self.held.update(queues)
         answer = await self._state.instance.ask(address, LOCK_BATCH_MQ, None, body, timeout=LOCK_TIMEOUT)
         return set(answer.body.lock_ok_mq_set)
@@ -100,7 +101,7 @@ RELEASE = 1.0
 
 
 class PushRebalance(Rebalance):
-    """The rebalance of one push consumer; `begin` starts the tasks of a queue that was won."""
+    """The rebalance of one push consumer; `begin` starts the tasks of a newly assigned queue."""
 
     def __init__(
         self, state: GroupState, locks: Locks, starts: StartOffsets, begin: Callable[[ProcessQueue], None]
@@ -112,7 +113,9 @@ class PushRebalance(Rebalance):
         self._begin = begin
 
     async def topics(self) -> Iterable[str] | None:
-        """Return the subscribed topics, after releasing queues of others; None while the consumer is paused."""
+        """Return the subscribed topics, after releasing queues of others; None while the consumer is
+        paused.
+        """
         state = self._state
         if state.paused:
             return None
@@ -156,7 +159,10 @@ class PushRebalance(Rebalance):
         return held.dropped or held.idle_too_long
 
     async def _release(self, leaving: Iterable[ProcessQueue]) -> bool:
-        """Return True if a queue was released; one whose orderly listener is busy waits for the next round."""
+        """Return True if a queue was released.
+
+        A queue whose orderly listener is busy waits for the next round.
+        """
         released: list[ProcessQueue] = []
 
         async def release(held: ProcessQueue) -> None:
@@ -178,12 +184,15 @@ class PushRebalance(Rebalance):
         return bool(released)
 
     async def _create(self, queues: Iterable[MessageQueue]) -> list[ProcessQueue]:
-        """New process queues; without those that could not be locked or have no offset yet."""
+        """Return new process queues, except for queues that could not be locked or have no known offset
+        yet.
+        """
         state, created = self._state, list[ProcessQueue]()
 
         async def create(queue: MessageQueue) -> None:
             if state.needs_locks and not await self._locks.lock(queue):
                 return
+            # An offset left in memory may be older than the one that the last owner stored.
             state.offsets.remove(queue)
             try:
                 held = ProcessQueue(queue, await self._starts.find(queue), state.instance.now_ms())

@@ -1,7 +1,7 @@
-"""Return of messages that were not consumed: to the broker that stored them (36), else as new messages to
+"""Return of messages that were not consumed, to the broker that stored them (36) or as new messages to
 %RETRY%group.
 
-The broker delivers them again after a delay, or makes dead letters of them after too many attempts.
+The broker delivers them again after a delay, or turns them into dead letters after too many attempts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rmqcli.client.push.state import GroupState, log
 SEND_BACK_TIMEOUT = 5.0
 FIRST_RETRY_LEVEL = 3
 DEAD_LETTER = -1
-"""The delay level with which a broker makes a dead letter at once."""
+"""The delay level that makes a broker create a dead letter at once."""
 
 
 class SendBack:
-    """The returns of one consumer; `producer` is the CLIENT_INNER_PRODUCER of the instance."""
+    """Sends back the messages of one consumer; `producer` is the CLIENT_INNER_PRODUCER of the instance."""
 
     def __init__(self, state: GroupState, producer: Producer) -> None:
         self._state = state
@@ -31,7 +31,7 @@ class SendBack:
         self._limit = state.settings.reconsume_limit(state.orderly)
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Return a message; True if a broker has it. `delay_level` 0: by the broker, -1: dead letter."""
+        """Return a message. True if a broker has it. `delay_level` 0: the broker decides; -1: dead letter."""
         try:
             await self._to_broker(message, delay_level)
         except ClientError as error:
@@ -47,7 +47,7 @@ class SendBack:
         return True
 
     async def send_to_retry_topic(self, message: MessageExt) -> bool:
-        """Send a message to the retry topic, of which any broker will do; True if it was stored."""
+        """Send a message to the retry topic, on any broker. Return True if it was stored."""
         try:
             await self._producer.send(self._retry_message(message), timeout=SEND_BACK_TIMEOUT)
         except ClientError as error:
@@ -56,9 +56,9 @@ class SendBack:
         return True
 
     async def give_up(self, message: MessageExt) -> bool:
-        """Make a dead letter of a message that has reached the limit; True if a broker has it.
+        """Make a dead letter of a message that has reached the limit. Return True if a broker has it.
 
-        Its own broker makes one even of a message that is too large to be sent to the retry topic.
+        The broker that stored it can do so even if the message is too large to be sent to the retry topic.
         """
         if await self.send_to_retry_topic(message):
             return True
@@ -98,7 +98,7 @@ class SendBack:
 
 
 def as_original(messages: list[MessageExt], retry: str) -> None:
-    """Set the original topic of retried messages, for the listener."""
+    """Restore the original topic of retried messages, for the listener."""
     for message in messages:
         original = message.properties.get(PropertyName.RETRY_TOPIC)
         if original and message.topic == retry:

@@ -1,4 +1,4 @@
-"""The state that the parts of one push consumer share: settings, subscriptions, queues, offsets."""
+"""The state shared by the parts of one push consumer: settings, subscriptions, queues, offsets."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Thresholds(NamedTuple):
 
 @dataclass(slots=True)
 class GroupState:
-    """One consumer. `paused` suspends pulls; `stopping` lets no listener call begin.
+    """The state of one consumer. `paused` suspends pulls; `stopping` prevents further listener calls.
 
-    `troubles`: the last errors of topics that could not be divided, and of queues that could not be started
-    or pulled.
+    `troubles`: the last errors of topics whose queues could not be allocated, and of queues that could not be
+    started or pulled.
     """
 
     instance: ClientInstance
@@ -74,7 +74,9 @@ class GroupState:
         )
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
-        """Record that all messages before `offset` are consumed, unless the queue is closed or its topic away."""
+        """Record that all messages before `offset` are consumed, unless the queue is closed or its topic is
+        missing.
+        """
         if offset >= 0 and not held.closed and held.life.absent_since is None:
             self.offsets.update(held.queue, offset)
 
@@ -87,7 +89,7 @@ class GroupState:
     async def persist(
         self, queues: Iterable[MessageQueue] | None = None, *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Store the offsets of these queues; None: of all."""
+        """Store the offsets of these queues, or of all queues."""
         chosen = list(self.queues) if queues is None else queues
         try:
             await self.offsets.persist(chosen, sure=sure, all_of=all_of)
@@ -95,7 +97,8 @@ class GroupState:
             log.error("%s", error)
 
     async def announce(self) -> None:
-        """Send the current subscriptions to all brokers; later pulls use their versions."""
+        """Send the current subscriptions to all brokers. Later pulls use their versions."""
+        # The versions are noted before the sends, because a rebalance may renew them meanwhile.
         sent = [(wanted, wanted.data.sub_version) for wanted in self.subscriptions.values()]
         data = [subscription.data for subscription in self.subscriptions.values()]
         await self.instance.heartbeats.announce_consumer(
@@ -124,8 +127,8 @@ class OrderlyResult(Enum):
 class ConsumeContext:
     """The context of one call.
 
-    `ack_index`: index of the last message that succeeded, when not all did. `delay_level` of the retry: with
-    0 the broker decides (3 + times consumed), -1 makes a dead letter at once.
+    `ack_index`: index of the last message that succeeded, if not all did. `delay_level` of the retry: with 0
+    the broker decides (3 + times consumed), with -1 the message becomes a dead letter at once.
     """
 
     __slots__ = ("ack_index", "delay_level", "queue")
@@ -137,7 +140,10 @@ class ConsumeContext:
 
 
 class OrderlyContext:
-    """One call. `suspend_time`: seconds until the queue continues after SUSPEND (None: the setting)."""
+    """The context of one call.
+
+    `suspend_time`: seconds until the queue continues after SUSPEND (None: the setting).
+    """
 
     __slots__ = ("auto_commit", "queue", "suspend_time")
 
@@ -160,5 +166,5 @@ def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimite
     """Return the listener as an async function."""
     if is_async(listener):
         return listener
-    # The consumer waits `grace` seconds for a thread; a longer one must not delay its end
+    # The consumer waits `grace` seconds for a thread; one that takes longer must not delay its end.
     return partial(trio.to_thread.run_sync, listener, abandon_on_cancel=True, limiter=limiter)

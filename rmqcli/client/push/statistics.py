@@ -1,9 +1,9 @@
 """Counts and times of pulls and consumption per topic, over the last minute and hour (Java
 `ConsumerStatsManager`).
 
-Totals are sampled every 10 s (seven samples span a minute) and every 10 min (seven span an hour); a rate is
-the difference of the newest and oldest sample divided by their distance (Java `StatsItem`). Sampling begins
-with the first addition, after a sample of zero one interval earlier. Times are milliseconds.
+Totals are sampled every 10 s (seven samples span a minute) and every 10 min (seven span an hour). A rate is
+the difference between the newest and the oldest sample divided by their distance (Java `StatsItem`). Sampling
+begins with the first addition, after a sample of zero one interval earlier. Times are milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEVER = _Sample(0.0, 0.0, 0)
 
 
 class _Item:
-    """One running total: `value` summed over `times` additions."""
+    """A running total: `value` summed over `times` additions."""
 
     __slots__ = ("_hour", "_minute", "times", "value")
 
@@ -61,7 +61,7 @@ class _Item:
         return _rate(self._minute, "times")
 
     def latest_average(self) -> float:
-        """Return the average per addition over the minute, or over the hour when that is 0."""
+        """Return the average per addition over the minute, or over the hour if that is 0."""
         return self.average() or _rate(self._hour, "times")
 
     def sum_of_hour(self) -> int:
@@ -74,7 +74,7 @@ def _ends(samples: deque[_Sample]) -> tuple[_Sample, _Sample]:
 
 
 def _rate(samples: deque[_Sample], unit: str) -> float:
-    """Return the increase of the value by unit: `at` (time) or `times`."""
+    """Return the increase of the value per unit: `at` (time) or `times`."""
     first, last = _ends(samples)
     count: float = getattr(last, unit) - getattr(first, unit)
     return (last.value - first.value) / count if count > 0 else 0.0
@@ -117,7 +117,7 @@ class Statistics(dict[str, TopicStatistics]):
         return fresh
 
     def sample(self, at: float) -> None:
-        """Take a sample; called every SAMPLE_INTERVAL seconds. `at` is seconds on any clock."""
+        """Take a sample; called every SAMPLE_INTERVAL seconds. `at` is in seconds on any clock."""
         hour = self._count % SAMPLES_AN_HOUR == 0
         self._count += 1
         for topic in self.values():

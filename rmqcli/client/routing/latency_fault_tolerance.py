@@ -1,7 +1,7 @@
 """Avoidance of brokers that respond slowly or fail (Java `MQFaultStrategy`, `LatencyFaultToleranceImpl`).
 
-The latency of a send makes its broker unavailable: from 550 ms for 30 s, up to 600 s. A failed send counts as
-a latency of 30 s, which is 600 s unavailable. Times are seconds on trio's clock.
+The latency of a send makes its broker unavailable: from 550 ms on for 30 s, and up to 600 s. A failed send
+counts as a latency of 30 s, which means 600 s. Times are seconds on trio's clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Fault(NamedTuple):
 
 
 class LatencyFaults:
-    """The latencies that one producer measured."""
+    """The latencies measured by one producer."""
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng
@@ -51,7 +51,10 @@ class LatencyFaults:
     def choose(
         self, queues: Sequence[MessageQueue], following: Callable[[Sequence[MessageQueue]], MessageQueue]
     ) -> MessageQueue:
-        """Return a queue of an available broker, else of the better half. `following` takes queues in turn."""
+        """Return a queue of an available broker, or of the better half of brokers.
+
+        `following` takes turns among queues.
+        """
         good = [queue for queue in queues if self.is_available(queue.broker_name)]
         if not good:
             ranked = sorted({queue.broker_name for queue in queues}, key=lambda name: self._faults[name])

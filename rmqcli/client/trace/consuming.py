@@ -18,7 +18,7 @@ from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 
 
 class ConsumeMark(NamedTuple):
-    """One call of a listener, between `before` and `after`."""
+    """One listener call, between `before` and `after`."""
 
     request_id: str
     messages: Sequence[MessageExt]
@@ -56,7 +56,7 @@ class ConsumeTracer(TraceDispatcher):
         return (self._instance.now_ms() - mark.began_ms) / 1000
 
     def after(self, mark: ConsumeMark, success: bool, code: ContextCode | None = None) -> None:
-        """Record the end of the call; its time is divided among the messages, as in Java."""
+        """Record the end of the call. Its time is divided among the messages, as in Java."""
         if code is None:
             code = ContextCode.SUCCESS if success else ContextCode.FAILED
         now = self._instance.now_ms()
@@ -79,7 +79,7 @@ class ConsumeTracer(TraceDispatcher):
 def consume_tracer(
     instance: ClientInstance, group: str, trace: bool | str, *, waits: bool
 ) -> ConsumeTracer | None:
-    """Return the tracer of a consumer for its option `trace`, or None when it is False."""
+    """Return the tracer of a consumer for its option `trace`, or None if it is False."""
     topic = trace_topic(trace)
     return None if topic is None else ConsumeTracer(instance, without_namespace(group), topic, waits=waits)
 
@@ -87,8 +87,8 @@ def consume_tracer(
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:
     """Return a listener whose calls are traced.
 
-    `good` are the results that mean success. A call of `timeout` seconds or more is recorded as timed out; a
-    cancelled call has no end.
+    `good` are the results that mean success. A call of `timeout` seconds or more is recorded as timed out. A
+    cancelled call has no end record.
     """
 
     async def listener(messages: list[MessageExt], context: Any) -> Any:
@@ -96,7 +96,7 @@ def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: 
         mark = tracer.before(messages)
         try:
             result = await call(messages, context)
-        except Exception:  # of the application; the service that calls the listener handles it
+        except Exception:  # raised by the application; the service that calls the listener handles it
             tracer.after(mark, False, ContextCode.EXCEPTION)
             raise
         tracer.after(mark, result in good, _code(result, good, tracer.age(mark) >= timeout))

@@ -1,10 +1,9 @@
-"""Background sends of trace records, in batches; the application waits for them only if it wants to (Java
-`AsyncTraceDispatcher`: never).
+"""Background sends of trace records, in batches (Java `AsyncTraceDispatcher`).
 
-Up to BATCH records, or those of LINGER seconds, go into one message of at most MAX_BODY bytes; its KEYS are
+Up to BATCH records, or those of LINGER seconds, go into one message of at most MAX_BODY bytes. Its KEYS are
 the ids and keys of the traced messages, by which `rmq trace` and Java's tools find it. While MAX_WAITING
-records wait, further ones are dropped and counted, as are those whose send failed. With `waits`, `room`
-returns when there is room instead, as long as sends of traces succeed.
+records are waiting, further ones are dropped and counted, as are those whose send failed. With `waits`, which
+Java lacks, `room` waits for space instead, as long as sends of traces succeed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ TRACE_TOPIC = SystemTopic.TRACE
 BATCH = 100
 LINGER = 0.1
 MAX_BODY = 128_000
-MAX_KEYS = 30_000  # bytes; all properties of a message have 32,767
+MAX_KEYS = 30_000  # bytes; all properties of a message together are limited to 32,767
 MAX_WAITING = 2048
 SEND_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 1.0
@@ -41,7 +40,7 @@ _counter = itertools.count()
 
 
 def trace_topic(trace: bool | str) -> str | None:
-    """Return the topic of an option `trace`, or None for no trace."""
+    """Return the topic named by an option `trace`, or None if there is no trace."""
     return TRACE_TOPIC if trace is True else trace or None
 
 
@@ -69,7 +68,7 @@ class TraceDispatcher:
         self._scope: trio.CancelScope | None = None
 
     def put(self, records: Iterable[TraceRecord]) -> None:
-        """Queues records; never waits."""
+        """Queue records. Never waits."""
         for record in records:
             if len(self._waiting) >= MAX_WAITING and not self._is_patient:
                 self.dropped += 1
@@ -81,7 +80,7 @@ class TraceDispatcher:
             self._full.set()
 
     async def room(self) -> float:
-        """Wait for room, with `waits` and while sends of traces succeed; return the seconds."""
+        """Wait for space, if `waits` is set and sends of traces succeed. Return the seconds waited."""
         begun = trio.current_time()
         while self._is_patient and len(self._waiting) >= MAX_WAITING:
             await self._room.wait()
@@ -90,7 +89,7 @@ class TraceDispatcher:
     async def start(self) -> None:
         try:
             self._producer = self._inner_producer(self._group)
-        except InvalidRequest:  # only the length can be invalid, because the name of the group was checked
+        except InvalidRequest:  # only the length can be invalid, because the group name was checked before
             self._producer = self._inner_producer(self._group[:100])
         await self._producer.__aenter__()
         self._scope = self._instance.start(self._run, "trace")
@@ -101,7 +100,7 @@ class TraceDispatcher:
         return Producer(group, instance=self._instance, namespace=self._instance.address_namespace)
 
     async def close(self) -> None:
-        """Send the remaining records, even when cancelled; for CLOSE_TIMEOUT seconds at most, or longer with
+        """Send the remaining records, even when cancelled, for at most CLOSE_TIMEOUT seconds, or longer with
         `waits`.
         """
         if self._scope is None:
@@ -138,6 +137,7 @@ class TraceDispatcher:
             except ClientError as error:
                 self.dropped += count
                 self.trouble = error
+                # Without a broker that takes traces, waiting for space would stop the application.
                 self._is_patient = False
                 log.info("%d trace records were not sent: %s", count, error)
             self._sending -= count
@@ -146,13 +146,15 @@ class TraceDispatcher:
 
 
 class Traceable:
-    """Mixin of clients that may write traces, by `_trace`."""
+    """Mixin of clients that may write traces, through `_trace`."""
 
     _trace: TraceDispatcher | None
 
     @property
     def traces_dropped(self) -> int:
-        """The number of trace records that were not written: too many at once, or no broker accepted them."""
+        """The number of trace records that were not written, because there were too many or no broker
+        accepted them.
+        """
         return 0 if self._trace is None else self._trace.dropped
 
     @property
@@ -162,7 +164,7 @@ class Traceable:
 
 
 class _Parcel:
-    """One trace message that is being assembled."""
+    """A trace message that is being assembled."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -171,7 +173,7 @@ class _Parcel:
         self._key_size = 0
 
     def add(self, data: bytes, keys: Iterable[str]) -> bool:
-        """Add a record; False when there is no room for it."""
+        """Add a record. Return False if there is no space for it."""
         fresh = [key for key in keys if key not in self._keys]
         size, key_size = self._size + len(data), self._key_size + _size_of(fresh)
         if self._parts and (size > MAX_BODY or key_size > MAX_KEYS):
@@ -187,7 +189,7 @@ class _Parcel:
 
 
 def pack(records: Iterable[TraceRecord], topic: str) -> Iterator[tuple[Message, int]]:
-    """Trace messages within the limits, each with the number of records in it."""
+    """Yield trace messages within the limits, each with the number of its records."""
     parcel: _Parcel | None = None
     for record in records:
         data, keys = encode_record(record).encode("utf-8", "replace"), _keys(record)
@@ -202,7 +204,7 @@ def pack(records: Iterable[TraceRecord], topic: str) -> Iterator[tuple[Message, 
 
 
 def _keys(record: TraceRecord) -> list[str]:
-    """Return the id and the keys, or only the id when the keys are too long for a message."""
+    """Return the id and the keys, or only the id if the keys are too long for a message."""
     keys = [key for key in (record.keys or "").split(" ") if key]
     return [record.msg_id, *keys] if _size_of(keys) <= MAX_KEYS // 2 else [record.msg_id]
 

@@ -1,4 +1,4 @@
-r"""Trace records and their text: fields separated by \x01, records ended by \x02 (Java `TraceDataEncoder`).
+r"""Trace records as text: fields separated by \x01, records ended by \x02 (Java `TraceDataEncoder`).
 
 Timestamps are epoch ms, costs ms. A missing text is written as `null`, as in Java. A reader skips damaged
 records and those of unknown types (5.x has `Recall`).
@@ -20,7 +20,7 @@ NULL = "null"
 
 
 class MessageType(IntEnum):
-    """Java `MessageType`, by ordinal."""
+    """Message types, in the order of Java's `MessageType`."""
 
     NORMAL = 0
     HALF = 1
@@ -69,7 +69,7 @@ class ConsumeStart(NamedTuple):
 
 
 class ConsumeEnd(NamedTuple):
-    """`SubAfter`: a listener has ended. Old clients write neither time nor group."""
+    """`SubAfter`: a listener returned. Old clients write neither time nor group."""
 
     request_id: str
     msg_id: str
@@ -117,7 +117,7 @@ def message_type(message: Message) -> MessageType:
 def published(
     group: str, messages: Sequence[Message], result: SendResult, address: str, began_ms: int, cost: float
 ) -> Iterator[Published]:
-    """One record per message, also of a batch; `cost` seconds are divided among them, as in Java."""
+    """Yield one record per message, also for a batch. `cost` seconds are divided among them, as in Java."""
     ids, stored = result.msg_id.split(","), result.offset_msg_id.split(",")
     for number, message in enumerate(messages):
         yield Published(
@@ -161,7 +161,7 @@ def _text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(int(value))
-    # A property may contain \x01, which would end the field here
+    # A property may contain \x01, which would end the field.
     return str(value).replace(FIELD, " ").replace(RECORD, " ")
 
 
@@ -174,12 +174,12 @@ def _true(text: str) -> bool:
 
 
 def _sent(f: list[str]) -> tuple[int, str | None, str, str, str, str | None, str | None, str]:
-    """Return the eight fields with which Pub and EndTransaction begin."""
+    """Return the first eight fields, which Pub and EndTransaction share."""
     return int(f[0]), _none(f[1]), f[2], f[3], f[4], _none(f[5]), _none(f[6]), f[7]
 
 
 def _published(f: list[str]) -> Published:
-    """Read 12 fields (no offset id), 13, or 14 (older clients append their address)."""
+    """Read 12 fields (without an offset id), 13, or 14 (older clients append their address)."""
     offset_id, success = (None, f[11]) if len(f) == 12 else (_none(f[11]), f[12])
     kind = MessageType(int(f[10]))
     return Published(*_sent(f), int(f[8]), int(f[9]), kind, offset_id, _true(success))

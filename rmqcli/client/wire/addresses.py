@@ -1,5 +1,6 @@
-"""Addresses as RocketMQ writes them: "host:port", "[v6]:port", lists joined with `;` (commas and blanks are
-accepted).
+"""Addresses as RocketMQ writes them: "host:port", "[v6]:port", and lists joined by `;`.
+
+Lists may also be joined by commas and blanks.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 
 
 def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
-    """("host", port) of "host:port"; InvalidRequest when it is none."""
+    """Return ("host", port) of "host:port". Raises InvalidRequest for any other text."""
     return valid(ids.split_address, address, default_port)
 
 
 def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the name servers in order, each "host:port" (9876 when no port is given), without duplicates."""
+    """Return the name servers in order, each "host:port" (9876 if no port is given), without duplicates."""
     texts = [given] if isinstance(given, str) else list(given)
     parts = [part.removeprefix("http://") for text in texts for part in split_addresses(text)]
     found = [join_address(*split_address(part, DEFAULT_NAMESRV_PORT)) for part in parts]
@@ -31,15 +32,17 @@ def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def instance_of(name_servers: Sequence[str]) -> str:
-    """Return the instance that the first address names, `http://MQ_INST_….host:port` with or without the
-    scheme; "" for none (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`).
+    """Return the instance in the first address, `http://MQ_INST_….host:port` with or without the scheme, or
+    "".
+
+    Java: `NameServerAddressUtils.parseInstanceIdFromEndpoint`.
     """
     found = _INSTANCE.match(name_servers[0]) if name_servers else None
     return found[1] if found else ""
 
 
 def local_ip() -> str:
-    """Return the address of this machine as others see it, or 127.0.0.1. A UDP connect sends nothing."""
+    """Return the address of this machine as others see it, or 127.0.0.1. A UDP connect sends no packet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -50,7 +53,10 @@ def local_ip() -> str:
 
 
 class AddressMap:
-    """Rules by what they replace; InvalidRequest for a rule that is neither of the two forms."""
+    """Rules that replace addresses, keyed by address or by host.
+
+    Raises InvalidRequest for a rule that has neither of the two forms.
+    """
 
     def __init__(self, rules: Mapping[str, str] | None = None) -> None:
         self._addresses: dict[str, str] = {}
@@ -69,7 +75,7 @@ class AddressMap:
             )
 
     def target(self, address: str) -> str:
-        """Return where to connect for `address`, which is returned itself without a rule."""
+        """Return the address to connect to in place of `address`, or `address` itself without a rule."""
         found = self._addresses.get(address)
         if found is not None or not self._hosts:
             return found or address
@@ -85,5 +91,5 @@ def _has_port(text: str) -> bool:
 
 
 def _host(text: str) -> str:
-    """Return a host without brackets; InvalidRequest if it is none."""
+    """Return a host without brackets. Raises InvalidRequest if it is not a host."""
     return split_address(text, 1)[0]

@@ -19,7 +19,9 @@ from rmqcli.client.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Access key and secret key of an account, and a temporary security token. Only the access key is shown.
+    """Access key and secret key of an account, and a temporary security token.
+
+    `repr` shows only the access key.
 
     Raises InvalidRequest for a key that is blank or that no header can carry.
     """
@@ -50,7 +52,7 @@ _OF_JAVA = re.compile(rb"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
 
 
 class Keys(NamedTuple):
-    """The keys in a file; None: it has none of the kind."""
+    """The keys in a file; None for a kind that it does not contain."""
 
     access_key: str | None = None
     secret_key: str | None = None
@@ -58,8 +60,9 @@ class Keys(NamedTuple):
 
 
 def read_keys(path: str | os.PathLike[str] | int) -> Keys:
-    """Return the keys in a file or open descriptor. OSError; InvalidRequest, without any text of it, when it
-    cannot be read.
+    """Return the keys in a file or open descriptor.
+
+    Raises OSError, and InvalidRequest, without any of its text, if it cannot be read.
     """
     name = "standard input" if isinstance(path, int) else os.fspath(path)
     with open(path, "rb", closefd=not isinstance(path, int)) as file:
@@ -68,7 +71,7 @@ def read_keys(path: str | os.PathLike[str] | int) -> Keys:
         found = _keys_in(unmarked(data), name)
     except InvalidRequest:
         raise
-    except (ValueError, BodyError):  # its text would show some of the file
+    except (ValueError, BodyError):  # the text of the error would show some of the file
         raise InvalidRequest(f"{name}: not a text in UTF-8") from None
     if not found.secret_key:
         raise InvalidRequest(f"{name} holds no secret key")
@@ -76,12 +79,15 @@ def read_keys(path: str | os.PathLike[str] | int) -> Keys:
 
 
 def is_exposed(path: str | os.PathLike[str]) -> bool:
-    """Return True for a file that others than its owner may read. OSError."""
+    """Return True for a file that users other than its owner may read. Raises OSError."""
     return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def credentials_of(access_key: str | None, keys: Keys, security_token: str | None = None) -> Credentials:
-    """Return the account of these keys; what is given apart wins. InvalidRequest without an access key."""
+    """Return the account of these keys; keys given explicitly win.
+
+    Raises InvalidRequest without an access key.
+    """
     access_key = access_key or keys.access_key
     if not access_key:
         raise InvalidRequest("a secret key needs an access key")
@@ -89,7 +95,10 @@ def credentials_of(access_key: str | None, keys: Keys, security_token: str | Non
 
 
 def _keys_in(data: bytes, name: str) -> Keys:
-    """Return the keys in a text. Comments of Java's form may be in any encoding. ValueError, BodyError."""
+    """Return the keys in a text. Comments in Java's format may be in any encoding.
+
+    Raises ValueError and BodyError.
+    """
     if _OF_JAVA.search(data):
         return Keys(*_texts(load_properties_file(data), "AccessKey", "SecretKey", "SecurityToken"))
     text = data.decode()
@@ -108,7 +117,7 @@ def _of_yaml(text: str, name: str) -> dict[str, object]:
 
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError:  # its text shows lines of the file
+    except yaml.YAMLError:  # the text of the error shows lines of the file
         found = None
     if not isinstance(found, dict):
         raise InvalidRequest(f"{name}: not a YAML file of keys")

@@ -1,7 +1,7 @@
 """Stored messages in the body of a pull, query or view reply.
 
 Decompression of more than SMALL_PACKED bytes, or to more than SMALL_PLAIN, runs in a worker thread: 64 KiB of
-compressed messages take about 1 ms, a thread about 0.1 ms.
+compressed messages take about 1 ms, starting a thread about 0.1 ms.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ log = logging.getLogger("rmqcli.client.pull")
 SMALL_PACKED = 16 * 1024
 SMALL_PLAIN = 128 * 1024
 MAX_TOGETHER = 256 * 1024 * 1024
-"""Bytes of all plain bodies of one reply."""
+"""The most bytes of all plain bodies of one reply."""
 _NOT_PLAIN = COMPRESSED | INNER_BATCH
 
 
 class Reading(NamedTuple):
-    """The messages of a reply in order; `cut_at` is the queue offset of the first one left out, if any."""
+    """The messages of a reply, in order; `cut_at` is the queue offset of the first message left out, if
+    any.
+    """
 
     messages: list[MessageExt]
     cut_at: int | None = None
 
     def whole(self, broker_name: str) -> list[MessageExt]:
-        """Return the messages; CorruptReply if any were left out: such a request cannot go on behind them."""
+        """Return the messages.
+
+        Raises CorruptReply if any were left out, because the request cannot be continued after them.
+        """
         if self.cut_at is not None:
             text = "messages that are too long together once decompressed; ask for fewer"
             raise CorruptReply(broker_name, text)
@@ -48,12 +53,13 @@ class Reading(NamedTuple):
 async def read_messages(
     body: bytes | memoryview, broker_name: str, *, limit: int = MAX_TOGETHER, begin: int = 0
 ) -> Reading:
-    """Return the messages of a reply body, decompressed; CorruptReply when a record is damaged. Those of an
-    inner batch are from queue offset `begin` on.
+    """Return the messages of a reply body, decompressed.
 
-    Ends before a message that does not fit within `limit` bytes together with those before it. A body that
-    cannot be decompressed at all stays as stored and is logged: one such message must not keep those behind
-    it from their readers. Java's client drops all messages of the reply.
+    Those of an inner batch from queue offset `begin` on.
+
+    Raises CorruptReply if a record is damaged. Ends before a message whose body would make the total exceed
+    `limit` bytes. A body that cannot be decompressed at all stays as stored and is logged: one such message
+    must not keep later messages from their readers. Java's client drops all messages of the reply.
     """
     try:
         messages = decode_records(body, broker_name)
@@ -81,9 +87,7 @@ async def read_messages(
 
 
 async def _unwrapped(messages: list[MessageExt], begin: int, is_wrapped: bool) -> list[MessageExt]:
-    """Return the messages with those of inner batches in place of these. A batch that cannot be read stays
-    whole.
-    """
+    """Replace inner batches with their messages. A batch that cannot be read stays whole."""
     if not is_wrapped:
         return messages
     if sum(len(message.body) for message in messages) <= SMALL_PLAIN:
@@ -107,9 +111,11 @@ async def plain_bodies(
 ) -> list[bytes | CodecError]:
     """Return the plain body of each message, or the error.
 
-    Ends before a message whose plain body is too long only because of those before it: `limit` is for all.
+    Ends before a message whose plain body is too long only because of earlier ones; `limit` is for all bodies
+    together.
     """
     if sum(len(message.body) for message in packed) <= SMALL_PACKED:
+        # Tried here with a small limit; bodies that expand to more are decompressed again in a thread.
         plain = _decompress(packed, min(limit, SMALL_PLAIN))
         if len(plain) == len(packed) and all(isinstance(body, bytes) for body in plain):
             return plain
@@ -117,7 +123,7 @@ async def plain_bodies(
 
 
 async def unpack(message: MessageExt) -> CodecError | None:
-    """Make the body of one message plain; return the error if it cannot be decompressed."""
+    """Decompress the body of one message in place. Return the error if that fails."""
     if not message.sys_flag & COMPRESSED:
         return None
     (plain,) = await plain_bodies([message])
@@ -134,6 +140,7 @@ def _decompress(packed: Sequence[MessageExt], limit: int) -> list[bytes | CodecE
         try:
             plain = decompress(message.body, message.sys_flag, limit=min(room, alone))
         except CodecError as error:
+            # It may fit without the earlier ones, so it is left to a further request.
             if room < alone:
                 break
             bodies.append(error)

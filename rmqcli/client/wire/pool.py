@@ -1,4 +1,4 @@
-"""One connection per address, opened when it is first needed and again after it was lost.
+"""One connection per address, opened when first needed and again after it was lost.
 
 The first request for an address connects; others wait for that attempt. All connections end with the nursery.
 """
@@ -36,13 +36,17 @@ VIP_CODES = frozenset(
         *(R.UPDATE_AND_CREATE_TOPIC, R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
     }
 )
-"""Requests for the VIP channel, on which brokers of Java listen two ports below their own (Java
-`MixAll.brokerVIPChannel`); never pulls, heartbeats, ends of transactions.
+"""Requests for the VIP channel, on which Java brokers listen two ports below their own.
+
+Pulls, heartbeats and ends of transactions are never among them (Java `MixAll.brokerVIPChannel`).
 """
 
 
 def vip_address(address: str) -> str:
-    """Return the address two ports below; one without a port is returned unchanged and fails to connect."""
+    """Return the address two ports below.
+
+    An address without a port is returned unchanged and fails to connect.
+    """
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}" if port.isdecimal() else address
 
@@ -50,9 +54,9 @@ def vip_address(address: str) -> str:
 class Pool:
     """All connections of one client instance, in the nursery that `nursery` returns.
 
-    `on_open` is called for new ones. `vip`: requests of VIP_CODES use the VIP channel, over connections of
-    their own. `address_map` says where connections go instead. `signer` signs every request, those to name
-    servers too; a SendRequest is signed by its template. Timeouts are seconds and include the time to
+    `on_open` is called for new ones. `vip`: requests of VIP_CODES use the VIP channel, over separate
+    connections. `address_map` replaces addresses to connect to. `signer` signs every request, including those
+    to name servers; a SendRequest is signed by its template. Timeouts are in seconds and include the time to
     connect.
     """
 
@@ -89,7 +93,9 @@ class Pool:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Addresses with requests in flight, and how often they were heard; -1 while connecting."""
+        """Addresses with requests in flight, and the number of times that bytes arrived; -1 while
+        connecting.
+        """
         connecting = {address: -1 for address, lock in self._opening.items() if lock.locked()}
         return connecting | {
             address: link.heard for address, link in self._links.items() if link.is_open and link.in_flight
@@ -154,7 +160,7 @@ class Pool:
                 link = self._links.get(address)
                 if link is not None and link.is_open:
                     return link
-                self._nursery()  # raises outside the block of the instance
+                self._nursery()  # raises InvalidRequest outside the `async with` block of the instance
                 stream = await self._opened(address, deadline - trio.current_time())
                 link = Link(address, stream, self._on_request)
                 try:

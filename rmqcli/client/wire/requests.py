@@ -1,4 +1,6 @@
-"""Requests of this client and the answers in replies, by the table of operations (`codec.operations`)."""
+"""Requests of this client and the typed contents of replies, by the table of operations
+(`codec.operations`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ReplyBodyT = TypeVar("ReplyBodyT")
 
 
 def command(code: int, ext: dict[str, str] | None = None, body: bytes | memoryview = b"") -> RemotingCommand:
-    """Return a request with language PYTHON, this library's version and a JSON header."""
+    """Return a request with language PYTHON, the version of this library and a JSON header."""
     return RemotingCommand(code, ext, body, 0, 0, None, _PYTHON)
 
 
@@ -35,7 +37,10 @@ def request_of(
 def answer_of(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> Answer[ReplyT, ReplyBodyT]:
-    """Header and body of a reply. BrokerRefused for an error code, UnexpectedReply if unreadable."""
+    """Return header and body of a reply.
+
+    Raises BrokerRefused for an error code, UnexpectedReply if they cannot be decoded.
+    """
     if reply.code != ResponseCode.SUCCESS:
         raise refusal(reply.code, reply.remark, address, operation.code)
     return read_answer(operation, reply, address)
@@ -44,7 +49,7 @@ def answer_of(
 def read_header(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> ReplyT:
-    """Return the header of a reply whatever its code. Raises UnexpectedReply if it cannot be read."""
+    """Return the header of a reply, whatever its code. Raises UnexpectedReply if it cannot be decoded."""
     try:
         return operation.decode_reply_header(reply)
     except CodecError as error:
@@ -54,7 +59,10 @@ def read_header(
 def read_answer(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> Answer[ReplyT, ReplyBodyT]:
-    """Return the header and body of a reply whatever its code; UnexpectedReply when they cannot be read."""
+    """Return header and body of a reply, whatever its code.
+
+    Raises UnexpectedReply if they cannot be decoded.
+    """
     try:
         return operation.decode_reply(reply)
     except CodecError as error:

@@ -1,4 +1,4 @@
-"""Streams to brokers and name servers, and how they are opened; tests replace `OpenStream`.
+"""Streams to brokers and name servers, and their opening; tests replace `OpenStream`.
 
 A stream has trio's methods `send_all`, `receive_some`, `aclose`. Errors of opening are mapped here, later
 ones in `link`.
@@ -27,8 +27,8 @@ CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
 class Stream(Protocol):
     """The methods of a connection that a link uses (TcpStream, trio.SSLStream, streams of trio.testing).
 
-    `send_now`, if it exists, saves the link a task switch for most requests; a DirectStream saves one for
-    most replies.
+    `send_now`, if present, saves the link a task switch for most requests; a DirectStream saves one for most
+    replies.
     """
 
     async def send_all(self, data: bytes) -> None: ...
@@ -37,18 +37,21 @@ class Stream(Protocol):
 
 
 SendNow = Callable[[bytes], int]
-"""Writes without waiting and returns the number of bytes written; 0 also for a broken connection."""
+"""Writes without waiting. Returns the number of bytes written, which is 0 also for a broken connection."""
 
 
 @runtime_checkable
 class DirectStream(Stream, Protocol):
-    """A stream whose reader may stop or change at any time without losing a byte."""
+    """A stream whose reader may stop or change at any time without losing bytes."""
 
     async def wait_readable(self) -> None:
-        """Wait for bytes; ClosedResourceError when the stream is closed or `call_off` is called."""
+        """Wait for bytes. Raises ClosedResourceError if the stream is closed or `call_off` is called."""
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """Return the bytes that have come: None without any, empty at the end. OSError, ClosedResourceError."""
+        """Return the bytes that have arrived: None if there are none, empty at the end of the stream.
+
+        Raises OSError and ClosedResourceError.
+        """
 
     def call_off(self) -> None:
         """End the current `wait_readable`."""
@@ -57,7 +60,7 @@ class DirectStream(Stream, Protocol):
 class TcpStream:
     """A plain TCP connection for one reader and one writer.
 
-    Reading waits first. A stream of trio tries first, which costs a system call and an exception for each
+    Reading waits first. A stream of trio reads first, which costs a system call and an exception for each
     reply to a lone request.
     """
 
@@ -93,7 +96,7 @@ class TcpStream:
                 sent += self._write(view[sent:])
                 if sent == len(view):
                     return
-                # `call_off` ends this wait, too
+                # `call_off` ends this wait as well.
                 with contextlib.suppress(trio.ClosedResourceError):
                     await trio.lowlevel.wait_writable(self._fd)
 
@@ -146,7 +149,10 @@ def _reason(error: BaseException) -> str:
 
 
 async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
-    """Return a stream to "host:port". ConnectionFailed after `timeout` seconds, at once if none are left."""
+    """Return a stream to "host:port".
+
+    Raises ConnectionFailed after `timeout` seconds, or at once if none are left.
+    """
     timeout = max(0.0, timeout)
     try:
         host, port = split_address(address)

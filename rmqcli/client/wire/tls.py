@@ -1,7 +1,7 @@
-"""TLS of connections: what a client trusts, and the certificate that it shows.
+"""TLS of connections: the certificates that a client trusts, and the one that it presents.
 
 A connection speaks TLS from its first byte, to name servers, brokers and VIP ports alike (Java
-`ClientConfig.useTLS`). The host name that is compared with a certificate is that of the address.
+`ClientConfig.useTLS`). A certificate is checked against the host of the address.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rmqcli.client.wire.tls_stream import tls_stream
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS settings of a client, which may be pickled.
+    """TLS settings of a client, which can be pickled.
 
-    `ca`: a PEM file of the CAs that servers may have; None stands for those of the system. `certificate`
-    (with its chain) and `key` are shown to servers that ask; `key` None: it is in the file of the
-    certificate. Without `check` every server is trusted, without `check_host` one whose certificate is for
-    another host, as in Java.
+    `ca`: a PEM file of the CAs to accept; None means those of the system. `certificate` (with its chain) and
+    `key` are presented to servers that request them; with `key` None, the key is in the certificate file.
+    Without `check`, every server is trusted; without `check_host`, also one whose certificate is for another
+    host, as in Java.
     """
 
     ca: str | Path | None = None
@@ -33,8 +33,9 @@ class Tls:
     check_host: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for Python's ssl. Reads the files; InvalidRequest names the one that is not
-        usable.
+        """Return the context for Python's ssl.
+
+        Reads the files; InvalidRequest names the one that is unusable.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

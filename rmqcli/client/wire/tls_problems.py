@@ -1,4 +1,4 @@
-"""Sorts the errors of TLS by their remedies, and puts the reason into words."""
+"""Classification of TLS errors by their remedies, and their reasons in words."""
 
 from __future__ import annotations
 

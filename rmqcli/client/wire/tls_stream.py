@@ -1,6 +1,7 @@
-"""The client's end of a TLS connection, over another stream: OpenSSL works in memory.
+"""The client side of a TLS connection over another stream, with OpenSSL working in memory.
 
-One task reads and one writes, as on the stream below. What was encrypted but not yet written stays here.
+One task reads and one writes, as on the underlying stream. Data that was encrypted but not yet written is
+kept here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ RECORD_BYTES = 16 * 1024
 
 
 class TlsStream:
-    """A stream that encrypts; call `do_handshake` first. Raises ssl.SSLError, and errors of `inner`."""
+    """A stream that encrypts; call `do_handshake` first. Raises ssl.SSLError, and the errors of `inner`."""
 
     def __init__(self, inner: Stream, context: ssl.SSLContext, host: str) -> None:
         self._inner = inner
@@ -25,17 +26,18 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._unsent = b""
-        self._ahead = 0  # plain bytes that are encrypted, and that the writer counts as not sent
+        self._ahead = 0  # plain bytes that are encrypted already, but that the writer counts as not sent
         self._ended = False
 
     async def do_handshake(self) -> None:
-        """Shake hands. ssl.SSLError, also for a peer that leaves."""
+        """Shake hands. Raises ssl.SSLError, also if the peer closes the connection."""
         while True:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 pass
             except ssl.SSLError:
+                # The alert tells the server why; if it cannot be sent, the error still counts.
                 with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._flush()
                 raise
@@ -54,12 +56,13 @@ class TlsStream:
 
     async def send_all(self, data: bytes) -> None:
         ahead, self._ahead = self._ahead, 0
+        # The first `ahead` bytes were encrypted by `send_now`; encrypting them again would send them twice.
         if rest := memoryview(data)[ahead:]:
             self._tls.write(rest)
         await self._flush()
 
     def send_now(self, data: bytes) -> int:
-        """Write without waiting; all or, as far as the writer is concerned, nothing."""
+        """Write without waiting. For the writer, either all of `data` was sent or nothing."""
         if self._unsent or self._ahead or self._inner_send_now is None:
             return 0
         try:
@@ -76,13 +79,13 @@ class TlsStream:
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         while True:
             if (data := self._decrypted()) is not None:
-                if not data:  # who reads on at the end has to be cancelled
+                if not data:  # lets a reader that goes on reading at the end be cancelled
                     await trio.lowlevel.checkpoint()
                 return data
             self._take(await self._inner.receive_some(max_bytes or READ_SIZE))
 
     async def aclose(self) -> None:
-        # the peer has not closed yet, which unwrap would wait for
+        # The peer has not closed yet, so unwrap raises instead of waiting for it.
         with contextlib.suppress(ssl.SSLError, ValueError):
             self._tls.unwrap()
         if self._inner_send_now is not None and not self._unsent and self._outgoing.pending:
@@ -90,14 +93,14 @@ class TlsStream:
         await self._inner.aclose()
 
     def _take(self, data: bytes | bytearray) -> None:
-        """Take encrypted bytes; none at all are the end. Servers of Java leave without a last message."""
+        """Accept encrypted bytes; empty means the end. Java servers close without a last TLS message."""
         if data:
             self._incoming.write(data)
         else:
             self._ended = True
 
     def _decrypted(self) -> bytes | None:
-        """Return all plain bytes that have come; None without any, empty at the end."""
+        """Return all plain bytes that have arrived: None if there are none, empty at the end."""
         parts: list[bytes] = []
         try:
             while part := self._tls.read(RECORD_BYTES):
@@ -125,7 +128,7 @@ class DirectTlsStream(TlsStream):
         self.call_off = inner.call_off
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """Return the bytes that have come: None without any, empty at the end."""
+        """Return the bytes that have arrived: None if there are none, empty at the end."""
         data = self._read_inner_now(max_bytes)
         if data is not None:
             self._take(data)
@@ -133,6 +136,6 @@ class DirectTlsStream(TlsStream):
 
 
 def tls_stream(inner: Stream, context: ssl.SSLContext, host: str) -> TlsStream:
-    """Return a TlsStream, a direct one if the stream below is direct."""
+    """Return a TlsStream, a direct one if the underlying stream is direct."""
     kind = DirectTlsStream if isinstance(inner, DirectStream) else TlsStream
     return kind(inner, context, host)  # type: ignore[arg-type]
