@@ -1,12 +1,12 @@
-"""A store cut into parts that can be scanned independently: byte ranges of commit log files.
+"""A store cut into parts that can be scanned independently: byte ranges of commit-log files.
 
-A part covers every record that starts inside its range. It searches from its start for the first whole record
-with the right CRC and commit-log offset, and walks on from there, so a driver need not read the store to cut
-it.
+A part covers every record that starts inside its range. Its scan searches from its start for the first whole
+record with the right CRC and commit-log offset, and walks on from there, so a driver need not read the store
+to cut it.
 
 A part also checks what follows its last record: a sound record, where the next part begins, or the end of the
-file's records. So every byte of a file is checked once, damage is never skipped, and no record is read twice
-or missed wherever the cuts are.
+records of the file. So every byte of a file is checked once, damage is never skipped, and no record is read
+twice or missed, wherever the cuts are.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class _Stamp(NamedTuple):
 
 
 def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | None]:
-    """Return the commit-log offsets [begin, end) that hold all records in the times of `rows`; end None is
-    the end of the log. Both are starts of records.
+    """Return commit-log offsets [begin, end) that include all records in the times of `rows`.
+
+    An `end` of None is the end of the log. Both are starts of records.
     """
     timed = rows.begin_time is not None or rows.end_time is not None
     if not timed or any(file.base is None for file in files):
@@ -70,7 +71,7 @@ def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | N
 
 
 def _fall(stamps: Sequence[_Stamp], margin: int) -> int | None:
-    """Return the first record stored more than the margin (ms) before one in front of it."""
+    """Return the first record stored more than the margin (ms) before an earlier one."""
     newest = 0
     for stamp in stamps:
         newest = max(newest, stamp.time)
@@ -80,7 +81,7 @@ def _fall(stamps: Sequence[_Stamp], margin: int) -> int | None:
 
 
 class _Log(LogViews):
-    """Records near given places."""
+    """Records near given positions."""
 
     def samples(self, least_step: int) -> Iterator[_Stamp]:
         """Yield the first record of each file, and records at equal distances."""
@@ -92,7 +93,9 @@ class _Log(LogViews):
                     yield stamp
 
     def cross(self, stamps: Sequence[_Stamp], time: int, least_step: int) -> tuple[int, int | None]:
-        """Return neighbouring records around a time: one stored before it (else 0), one not (else None)."""
+        """Return neighbouring records around a time: one stored before it (or 0), and one stored later (or
+        None).
+        """
         number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
         low = stamps[number - 1].offset if number else 0
         if number == len(stamps):
@@ -106,7 +109,7 @@ class _Log(LogViews):
         return low, high
 
     def _between(self, low: int, high: int) -> _Stamp | None:
-        """Return a record after the middle of two records, else one before it."""
+        """Return a record after the middle of two records, or else one before it."""
         middle = (low + high) // 2
         for begin, end in ((middle, high), (low + 1, middle)):
             for number, file in enumerate(self.files):
@@ -138,11 +141,11 @@ class Part(NamedTuple):
 
 
 def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
-    """Return the commit log of a store folder (or a commit log folder or file) in ranges of about
-    `part_size` bytes, by default files.
+    """Return the commit log of a store folder (or a commit-log folder or file) in ranges of about `part_size`
+    bytes.
 
-    Leaves out ranges that hold nothing of `rows`, by place or time, and holes of preallocated files. Raises
-    FileNotFoundError without a commit log.
+    By default, each file is one range. Leaves out ranges without records of `rows`, by offset or time, and
+    holes of preallocated files. Raises FileNotFoundError without a commit log.
     """
     files = CommitLogFiles(store).files
     if rows.is_empty:
@@ -162,10 +165,10 @@ def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list
 
 
 def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
-    """Cut parts of about `size` bytes, without those that are holes of preallocated files."""
+    """Cut parts into pieces of about `size` bytes, without those that are holes of preallocated files."""
     found: list[Part] = []
     for part in parts:
-        # Without a base the places of records are unknown before the first is read.
+        # Without a base, the offsets of records are unknown until the first one is read.
         count = 1 if part.base is None else max(1, -(-(part.end - part.begin) // size))
         cuts = [part.begin + (part.end - part.begin) * n // count for n in range(count + 1)]
         file = NamedFile(Path(part.path), part.base, part.size)
@@ -175,10 +178,11 @@ def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
 
 
 def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
-    """Yield record batches of the part's records. Raises CorruptionError, naming file and byte, at damage;
-    without `check_crc` it is left out, with a warning, up to the next whole record.
+    """Yield record batches of the records of a part.
 
-    With `known` the first record starts where the part does, or there is none.
+    Raises CorruptionError, naming file and byte, at damage. Without `check_crc`, damage is left out with a
+    warning, up to the next whole record. With `known`, the first record starts where the part does, or there
+    is none.
     """
     file = NamedFile(Path(part.path), part.base, part.size)
     with naming_damage(file), mapped(file) as data:
@@ -192,7 +196,7 @@ def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool
 
 
 def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
-    """Return where the first wanted record starts, if known, else 0."""
+    """Return the position of the first wanted record if known, else 0."""
     start = rows.begin_commit_log - (file.base or 0)
     known = 0 < start < len(data) and next_record(file, data, start, start + 1) == start
     return start if known else 0
@@ -221,7 +225,7 @@ def _scan(
             placed = _placed(error, data, position)
             if rows.check_crc:
                 raise placed from None
-            # Once more: what stands before the damage in the same batch is sound.
+            # Scan once more up to the damage: the records before it in the same batch are sound.
             stop = max(position, min(placed.position or 0, stop))
             continue
         following = next_record(file, data, stop + 1, end)
@@ -255,7 +259,7 @@ class _LeftOut:
 
 
 def _check_places(batch: Any, position: int, base: int) -> int:
-    """Check that records are where they say; return the byte after the last."""
+    """Check that records are where they say. Return the byte after the last one."""
     ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
     starts = np.concatenate(([position], ends[:-1]))
     said = batch["commit_log_offset"].to_numpy() - base
@@ -277,6 +281,7 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
     if following.physical_offset != (file.base or 0) + position:
         raise CorruptionError(f"a record with commit-log offset {following.physical_offset}", position)
     found = next_record(file, data, end, position + 1)
+    # The next part searches from `end` on: if it finds bytes of a body first, it would begin there.
     if found != position:
         raise ExportError(
             f"{file.path}: byte {found}: a body looks like a record; export with --jobs 1, without --spark"
@@ -284,7 +289,7 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
 
 
 def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
-    """Add the place to a decompression error: the first such record from `position` on."""
+    """Add the position to a decompression error: that of the first such record from `position` on."""
     try:
         while error.position is None:
             position += decode_record(data, position, decompress=True).store_size
@@ -294,8 +299,9 @@ def _placed(error: CorruptionError, data: memoryview, position: int) -> Corrupti
 
 
 def newest_entry(queues: Sequence[Queue], store: Path) -> int:
-    """Return the commit-log offset of the newest entry of these queues, 0 without any; UnsoundQueue if one
-    points past the end of the log.
+    """Return the commit-log offset of the newest entry of these queues, or 0 without any.
+
+    Raises UnsoundQueue if one points past the end of the log.
     """
     ends = [(last_place(queue), queue) for queue in queues]
     file = offset_files(commit_log_folder(store))[-1]
@@ -308,13 +314,13 @@ def newest_entry(queues: Sequence[Queue], store: Path) -> int:
 
 
 def last_indexed(store: Path) -> int:
-    """Return the commit-log offset of the last record that the index knows; 0 if it does not tell."""
+    """Return the commit-log offset of the last record known to the index; 0 if it does not say."""
     end = next((end for end in _ends(store) if end), 0)
     return end if _is_record(CommitLogFiles(store), end) else 0
 
 
 def _ends(store: Path) -> Iterator[int]:
-    """Yield the last commit-log offset of each index file that has items, the newest first."""
+    """Yield the last commit-log offset of each index file, the newest first; 0 for a file without items."""
     try:
         files = index_files(store / "index")
     except (FileNotFoundError, NotADirectoryError):
@@ -327,7 +333,7 @@ def _ends(store: Path) -> Iterator[int]:
 
 
 def _is_record(log: CommitLogFiles, offset: int) -> bool:
-    """Return True if a whole record with the right CRC is there."""
+    """Return True if a whole record with the right CRC is at the offset."""
     with LogViews(log.files) as views:
         try:
             place = views.place(offset)

@@ -1,12 +1,12 @@
-"""Checks that an export of a store has a row for every entry of the consume queues.
+"""Check that an export of a store has a row for every entry of the consume queues.
 
 The queues are counted before the commit log is read, so that a broker that keeps writing does no harm. More
 rows than entries are sound: the consume queues of a killed broker lag behind its commit log, and a deleted
 topic has none.
 
-Entries do not hold store times. For a range of times, entries that lead into a missing commit log file matter
-only if its records may lie in the range: they were stored between the records before and after it, since
-store times rise along a log.
+Entries do not contain store times. For a range of times, entries that point into a missing commit-log file
+matter only if its records may be in the range: they were stored between the records before and after the
+file, since store times increase along a log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Counts = Mapping[tuple[str, int], int]
 
 
 def has_topic(store: Path, topic: str) -> bool:
-    """Return False if a store is known not to have a topic: one without messages may have no queues."""
+    """Return False if a store is known not to have a topic. A topic without messages may have no queues."""
     queues = store / "consumequeue"
     return not queues.is_dir() or (queues / topic).is_dir() or topic in topics(store)
 
@@ -49,9 +49,9 @@ def has_topic(store: Path, topic: str) -> bool:
 def count_entries(store: Path, rows: RowFilter) -> Counts:
     """Count the entries of each queue whose records are in the commit log and in `rows`.
 
-    Returns {} where entries do not tell: for store times, for tags, of which they hold a hash, and without
-    consume queues. For times, raises CorruptionError if a missing commit log file may have held some of the
-    records.
+    Returns {} where entries cannot say: for store times, for tags (entries contain only a hash), and without
+    consume queues. For times, raises CorruptionError if a missing commit-log file may have contained some of
+    the records.
     """
     if not (store / "consumequeue").is_dir():
         return {}
@@ -74,7 +74,7 @@ def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
         queue
         for queue in queues_of(store, rows.topics)
         if queue.topic is not None
-        and not queue.topic.startswith(LMQ_PREFIX)  # its entries point at records of another topic
+        and not queue.topic.startswith(LMQ_PREFIX)  # its entries point to records of another topic
         and rows.takes_queue(queue.topic, queue.queue_id)
     ]
 
@@ -90,9 +90,10 @@ def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
 
 
 def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list[str]:
-    """Warn when retention removed messages since the export that is resumed; return what was said.
+    """Warn if retention removed messages since the export that is resumed. Return the warning.
 
-    Not checked for tags and times, which may have left out the last messages of the earlier export.
+    There is no check for tags and times, because the earlier export may have left out its last messages by
+    these.
     """
     low = CommitLogFiles(store).files[0].base or 0
     if previous is None or not (store / "consumequeue").is_dir():
@@ -124,7 +125,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list
 
 
 def _first_kept(queue: Queue, low: int) -> int:
-    """Return the first queue offset whose record is at commit-log offset `low` or later, else the end."""
+    """Return the first queue offset whose record is at commit-log offset `low` or later, or else the end."""
     for file in queue.files.files:
         entries = entry_columns(without_last_hole(file, ENTRY.size))
         kept = entries.used & (entries.offsets >= low)
@@ -134,8 +135,10 @@ def _first_kept(queue: Queue, low: int) -> int:
 
 
 def require_same_lives(store: Path, rows: RowFilter, previous: Manifest | None) -> None:
-    """Raise ExportError if a topic was deleted and created again, where an export goes on behind queue
-    offsets. One that goes on behind a place in the commit log has the new messages, too.
+    """Raise ExportError if a topic was deleted and created again and the export continues after a queue
+    offset.
+
+    An export that continues after a commit-log offset includes the new messages.
     """
     lasts = {last.key: last for last in previous.last} if previous else {}
     for queue in _queues(store, rows) if rows.done and lasts else ():
@@ -149,8 +152,9 @@ def require_same_lives(store: Path, rows: RowFilter, previous: Manifest | None) 
 
 
 def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Iterable[QueueSpan]) -> int:
-    """Raise CorruptionError, naming the first queue, when there are fewer rows than entries; return the
-    number of entries of messages that stand for lost ones, which have no row.
+    """Raise CorruptionError, naming the first queue, if there are fewer rows than entries.
+
+    Returns the number of entries of messages that replace lost ones and have no row.
     """
     found = {(span.topic, span.queue_id): span.rows for span in exported}
     left_out = _stand_ins(store, rows, {key for key, count in expected.items() if found.get(key, 0) < count})
@@ -171,7 +175,7 @@ def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Itera
 
 
 def _stand_ins(store: Path, rows: RowFilter, keys: Set[tuple[str, int]]) -> Counter[tuple[str, int]]:
-    """Count the stand-ins in these queues."""
+    """Count the messages in these queues that replace lost ones."""
     found: Counter[tuple[str, int]] = Counter()
     if not keys:
         return found
@@ -213,7 +217,7 @@ class _Hole:
 
 
 def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
-    """Raise CorruptionError if records that `rows` may accept by time are in a missing file."""
+    """Raise CorruptionError if a missing file may contain records that `rows` accepts by time."""
     holes = _holes(CommitLogFiles(store).files)
     after: list[Any] = []
     for queue in queues:
@@ -223,7 +227,8 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
             for hole in holes:
                 hole.look_at(queue, places)
             after.append(places[places >= holes[-1].begin])
-    # A broker that keeps writing has created a file before the entries that lead into it.
+    # A broker that keeps writing creates a file before the entries that point into it, so the files are
+    # listed again.
     end = _holes(CommitLogFiles(store).files)[-1].begin
     holes[-1].lost = sum(int((places >= end).sum()) for places in after)
     with LogReader(store) as log:
@@ -238,7 +243,10 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
 
 
 def _holes(files: list[NamedFile]) -> list[_Hole]:
-    """Return the holes between files and after the last. Retention removed what is before the first."""
+    """Return the holes between files and after the last one.
+
+    Files before the first were removed by retention.
+    """
     ends = [(file.base or 0) + file.size for file in files]
     begins = [file.base or 0 for file in files[1:]]
     between = [_Hole(end, begin) for end, begin in zip(ends[:-1], begins, strict=True) if begin > end]
@@ -263,16 +271,17 @@ def _time(log: LogReader, place: int | None) -> int | None:
 
 
 _LOOKS = 3
-"""A broker that is writing can make a sound queue look as if it had a hole, once."""
+"""The number of reads of a queue: while a broker writes, a sound queue may seem to have a hole, once."""
 
 
 class UnsoundQueue(Exception):
-    """A consume queue contradicts itself or the commit log; the message names it."""
+    """A consume queue contradicts itself or the commit log. The message names it."""
 
 
 class QueueFile(NamedTuple):
-    """A file of a queue with the commit-log offsets of its first and last entries, and the bytes of all its
-    records, estimated from these two.
+    """A file of a queue with the commit-log offsets of its first and last entries.
+
+    `record_bytes` is the size of all its records, estimated from these two entries.
     """
 
     topic: str
@@ -287,14 +296,16 @@ class QueueFile(NamedTuple):
         return self.first < high and self.last >= low
 
     def may_have(self, begin: int | None, end: int | None) -> bool:
-        """Return True if the file has room for queue offsets of [begin, end); None is open."""
+        """Return True if the file covers queue offsets of [begin, end); None is unbounded."""
         first = (self.file.base or 0) // ENTRY.size
         after = first + self.file.size // ENTRY.size
         return (begin is None or after > begin) and (end is None or first < end)
 
 
 class Entries(NamedTuple):
-    """Commit-log offsets (ascending) and sizes of records, queues, queue offsets; which may be wanted."""
+    """Commit-log offsets (ascending) and sizes of records, queue ids, queue offsets, and whether each may be
+    wanted.
+    """
 
     places: Any
     sizes: Any
@@ -307,10 +318,11 @@ class Entries(NamedTuple):
 
 
 def bounded(queue: Queue) -> list[QueueFile]:
-    """Return the files of a queue that have entries, in order; UnsoundQueue if they do not ascend."""
+    """Return the files of a queue that have entries, in order. Raises UnsoundQueue if they do not ascend."""
     topic, number = queue.topic or "", queue.queue_id or 0
     found: list[QueueFile] = []
-    # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.
+    # The last file comes first: if it has entries, the files before it are full, whatever a broker writes
+    # meanwhile.
     for file in reversed(queue.files.files):
         count = file.size // ENTRY.size
         with peeked(file) as data:
@@ -336,7 +348,7 @@ def last_place(queue: Queue) -> int:
 
 
 def entries_in(files: Sequence[QueueFile], rows: RowFilter, low: int, high: int) -> Entries:
-    """Return the entries whose records start in [low, high), in the order of the commit log."""
+    """Return the entries whose records start in [low, high), in log order."""
     found = [Entries(*(np.zeros(0, kind) for kind in ("i8", "i4", "i4", "i8", "?")))]
     for file in files:
         if file.touches(low, high):
@@ -354,7 +366,7 @@ def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
 
 
 def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any, Any]:
-    """Return numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
+    """Return numbers within the file, commit-log offsets, sizes and tags codes of the written entries."""
     for _ in range(_LOOKS):
         entries = entry_columns(without_last_hole(file, ENTRY.size))
         numbers = np.flatnonzero(entries.used)
@@ -374,7 +386,7 @@ def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
     wanted = (offsets >= begin) & rows.takes_queue(queue.topic, queue.queue_id)
     if rows.end is not None:
         wanted &= offsets < rows.end
-    # In an extended queue a code is an address, which is negative, in the schedule topic a time.
+    # In an extended queue, a code is an address, which is negative; in the schedule topic, it is a time.
     if rows.tags and queue.topic != SystemTopic.SCHEDULE:
         hashes = [tags_code(tag) for tag in rows.tags]
         wanted &= np.isin(codes, hashes) | (codes < -(1 << 31))
@@ -382,7 +394,7 @@ def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
 
 
 def batches(entries: Entries) -> Iterator[Entries]:
-    """Yield runs of entries whose records fit a record batch."""
+    """Yield runs of entries whose records fit in a record batch."""
     ends = np.cumsum(entries.sizes, dtype=np.int64)
     begin = 0
     while begin < len(ends):

@@ -1,11 +1,11 @@
-"""The folder of an export, in which the files of a run appear whole and together, or not at all.
+"""The folder of an export, in which the files of a run appear complete and together, or not at all.
 
-The folder has Parquet files only, and an empty `_SUCCESS`. What else there is stands beside it, in the
-folder of `books_of`: files are written below `temporary-…`, under names that are not those of Parquet
-files. A commit first writes its plan (`commit.json`), then renames the files and writes the manifest;
-`_SUCCESS` comes last. An export killed before the commit leaves only temporary files, one killed during
-it leaves the plan: resuming removes the first and completes the second. A lock on the folder keeps two
-exports on this machine apart.
+The folder contains only Parquet files and an empty `_SUCCESS`. Everything else is next to it, in the folder
+of `books_of`: files are written below `temporary-…`, under names that are not those of Parquet files. A
+commit first writes its plan (`commit.json`), then renames the files and writes the manifest; `_SUCCESS` comes
+last. An export killed before the commit leaves only temporary files, one killed during it leaves the plan.
+Resuming removes the former and completes the latter. A lock on the folder keeps two exports on this machine
+apart.
 """
 
 from __future__ import annotations
@@ -40,22 +40,25 @@ from rmqcli.export.output.manifest import (
 from rmqcli.store.read.files import naming_full_disk
 
 UNFINISHED = ".tmp"
-"""Ends the names of files on a disk until a commit renames them: `**/*.parquet` does not find them."""
+"""The suffix of files until a commit renames them, so that `**/*.parquet` does not find them."""
 
 
 class Place(Protocol):
-    """A place for new files. Picklable: worker processes write to it, too."""
+    """A location for new files. It can be pickled, since worker processes also write to it."""
 
     @property
     def shown(self) -> str:
-        """The name of the place in messages."""
+        """The name of the location in messages."""
 
     def create(self, name: str) -> Any:
-        """Open a stream that writes a new file; `name` is relative and may have folders."""
+        """Open a stream that writes a new file. `name` is relative and may contain folders."""
 
 
 class LocalPlace(NamedTuple):
-    """A folder of an export or a table. It is not created: it is gone when an attempt outlives its export."""
+    """A folder of an export or a table.
+
+    It is never created here: it is gone if an attempt outlives its export.
+    """
 
     folder: Path
     shown: str = ""
@@ -87,7 +90,7 @@ class LocalPlace(NamedTuple):
 
 
 def drop_files(place: Path, prefix: str) -> None:
-    """Remove files below a folder whose names start with `prefix`, and folders that are empty then, also the
+    """Remove files below a folder whose names start with `prefix`, then folders left empty, including the
     folder itself.
     """
     for path in list(place.rglob(f"{prefix}*")):
@@ -103,18 +106,20 @@ SUCCESS = "_SUCCESS"
 JOURNAL = "commit.json"
 _TEMPORARY = "temporary-"
 _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
-"""One of these beside a commit log makes a store folder."""
+"""Any of these names next to a commit log identifies a store folder."""
 
 
 class _Commit(msgspec.Struct, frozen=True):
-    """The plan of a commit: (from, to) of files, relative to the books and the folder, then this manifest."""
+    """The plan of a commit: (from, to) of files, relative to the `books_of` folder and the export, then the
+    manifest.
+    """
 
     moves: list[tuple[str, str]]
     manifest: Manifest
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
-    """Raise OutputExists if a new or resumed export cannot use `out`, or it lies in a store folder."""
+    """Raise OutputExists if a new or resumed export cannot use `out`, or if it is inside a store folder."""
     refuse_store(out)
     books = books_of(out)
     kept = {path.name for path in books.iterdir()} if books.is_dir() else set()
@@ -151,11 +156,11 @@ def refuse_store(out: Path) -> None:
 class ExportFolder:
     """A context manager: write files to `folder.temporary`, then call `folder.commit(folder.measure(names))`.
 
-    `previous` is the manifest that is resumed from; None for a new export.
+    `previous` is the manifest of the export that is resumed, or None for a new export.
     """
 
     def __init__(self, out: Path, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
-        """Raise OutputExists as `refuse_existing` does, and LayoutError."""
+        """Raise OutputExists like `refuse_existing`, and LayoutError."""
         layout.check()
         refuse_existing(out, resume=resume)
         self._books = books_of(out)
@@ -186,8 +191,9 @@ class ExportFolder:
         return self
 
     def _require_renames(self) -> None:
-        """Try now what the commit will do, with a file that is not there: one in another mount is
-        another error.
+        """Try a rename like those of the commit, to fail early if the folder is mounted elsewhere.
+
+        The file of the rename does not exist; between two mounts, the error is another one.
         """
         try:
             (self.temporary / "probe").rename(self._out / "probe")
@@ -202,14 +208,14 @@ class ExportFolder:
             ) from None
 
     def _recover(self) -> None:
-        """Remove or completes what a killed export left."""
+        """Remove or complete what a killed export left."""
         if (journal := read_json(self._books / JOURNAL, _Commit)) is not None:
             self._carry_out(journal)
         for left in self._books.glob(f"{_TEMPORARY}*"):
             shutil.rmtree(left)
-        for half in self._books.glob(".*.tmp"):  # of `write_json`
+        for half in self._books.glob(".*.tmp"):  # left by `write_json`
             half.unlink()
-        if not any(self._out.iterdir()):  # of an export whose files were removed
+        if not any(self._out.iterdir()):  # the files of the export were removed
             (self._books / MANIFEST).unlink(missing_ok=True)
         self.previous = read_json(self._books / MANIFEST, Manifest)
         if self.previous is not None:
@@ -235,8 +241,9 @@ class ExportFolder:
         reached: Sequence[QueueSpan] = (),
         ends: Mapping[str, int | None] = {},
     ) -> list[FileEntry]:
-        """Add files, without rows an empty one (unless in partitions); return what was added. The next
-        export of each store continues at its commit-log offset in `ends`.
+        """Add files and return those added; without rows, this is an empty one (unless in partitions).
+
+        The next export of each store continues at its commit-log offset in `ends`.
         """
         added = list(files)
         if not added and self.previous is None and not self.layout.partition_by:
@@ -252,7 +259,9 @@ class ExportFolder:
         return added
 
     def _carry_out(self, commit: _Commit) -> None:
-        """Carry out a plan, perhaps again: a file that is no longer at its old path is at the new one."""
+        """Carry out a plan, possibly again: a file that is no longer at its old path is at the new one."""
+        # `_SUCCESS` is missing while the folder is incomplete. The journal goes once the manifest lists the
+        # files.
         (self._out / SUCCESS).unlink(missing_ok=True)
         for before, after in commit.moves:
             (self._out / after).parent.mkdir(parents=True, exist_ok=True)
@@ -278,7 +287,7 @@ class ExportFolder:
                 raise error
 
     def _leave(self) -> None:
-        """Remove what this run has not committed, and folders of its own that are empty then."""
+        """Remove everything that this run has not committed, and the folders it created if they are empty."""
         try:
             if not (self._books / JOURNAL).exists():
                 self._drop_temporary()
@@ -291,7 +300,9 @@ class ExportFolder:
             os.close(self._lock)
 
     def _drop_temporary(self) -> None:
-        """Rename the folder first: late attempts of Spark tasks cannot create files there then."""
+        """Remove the temporary folder, after renaming it so that late attempts of Spark tasks cannot create
+        files there.
+        """
         dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
         with suppress(OSError):
             self.temporary.rename(dropped)
@@ -299,7 +310,7 @@ class ExportFolder:
 
 
 def is_in_use(out: Path) -> bool:
-    """Return True if an export of this machine writes to the folder now."""
+    """Return True if an export on this machine is writing to the folder now."""
     try:
         os.close(_locked(out))
     except FileNotFoundError:
@@ -322,7 +333,7 @@ def _locked(out: Path) -> int:
 
 
 def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
-    """Return the entry of a Parquet file, a path or a stream, that becomes `path`, and its footer."""
+    """Return the entry, under the name `path`, of a Parquet file (a path or a stream), and its footer."""
     from pyarrow import parquet
 
     footer = parquet.read_metadata(file)
@@ -335,11 +346,11 @@ def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
 
 
 class Destination(Protocol):
-    """Write files to `place` with `layout`, then call `commit(measure(names))`."""
+    """The target of an export: write files to `place` with `layout`, then call `commit(measure(names))`."""
 
     @property
     def shown(self) -> str:
-        """The name of the destination, as the user gave it."""
+        """The name of the destination as given by the user."""
 
     @property
     def place(self) -> Place: ...
@@ -349,14 +360,14 @@ class Destination(Protocol):
 
     @property
     def previous(self) -> Manifest | None:
-        """The content of the destination; None: it is new."""
+        """The content of the destination, or None if it is new."""
 
     @property
     def prefix(self) -> str:
-        """The begin of names of files in the place."""
+        """The prefix of file names in the location."""
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
-        """Return entries of files in the place."""
+        """Return entries of files in the location."""
 
     def commit(
         self,
@@ -364,8 +375,8 @@ class Destination(Protocol):
         reached: Sequence[QueueSpan] = ...,
         ends: Mapping[str, int | None] = ...,
     ) -> list[FileEntry]:
-        """Make measured files and the ends of queues and store visible together; return what was added.
+        """Make measured files and the ends of queues and stores visible together. Return what was added.
 
-        `reached` are spans without rows, as far as queues were read; the next export of a store continues at
-        its commit-log offset in `ends`, or where that is None at the end of each queue.
+        `reached` are spans without rows, up to where queues were read. The next export of a store continues
+        at its commit-log offset in `ends`, or, where that is None, at the end of each queue.
         """

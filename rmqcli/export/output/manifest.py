@@ -1,10 +1,10 @@
 """The manifest of an export folder: its content, and where `--resume` continues.
 
-It stands beside the folder `orders`, in `_orders.rmq`: some readers (Polars) take every file in a folder
-for data. Names that start with `_` are skipped by others (Spark, PyArrow) that read the folder above.
-
-An export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each; where
-that is null (the last export had an end, so it left out records in between) at `end` of each queue, too.
+For the folder `orders` it is next to it, in `_orders.rmq`, because some readers (Polars) take every file in a
+folder for data. Others (Spark, PyArrow), when reading the parent folder, skip names that start with `_`. An
+export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each store. Where
+that is null (the last export had an end, so it left out records in between), it also continues at `end` of
+each queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QueueKey: TypeAlias = tuple[str, str | None, int]
 
 
 class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
-    """Queue offsets [begin, end), with the number of rows in them."""
+    """Queue offsets [begin, end), with the number of rows among them."""
 
     topic: str
     broker_name: str | None
@@ -40,7 +40,7 @@ class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LastRow(msgspec.Struct, frozen=True, rename="camel"):
-    """The last exported record of a queue, which tells whether the topic is still the same one."""
+    """The last exported record of a queue, which shows whether the topic is still the same."""
 
     topic: str
     broker_name: str | None
@@ -93,7 +93,8 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
     if not table.num_rows:
         return
     (topics, topic_codes), (brokers, broker_codes) = map(_coded, (table["topic"], table["broker_name"]))
-    # Rows are grouped by one number much faster than by texts.
+    # Rows are grouped by one number much faster than by several texts.
+    # The ids as unsigned 32 bits, so that a negative one does not change the half of the names.
     queues = table["queue_id"].to_numpy().view(np.uint32).astype(np.int64)
     keys = pa.array(((topic_codes * len(brokers) + broker_codes) << 32) | queues).dictionary_encode()
     for key, *span in zip(keys.dictionary.to_pylist(), *_bounds(keys, table["queue_offset"]), strict=True):
@@ -104,7 +105,7 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
 
 
 def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
-    """Return, for each key, the least value, the one after the greatest, and the count."""
+    """Return, for each key, the smallest value, the greatest value plus one, and the count."""
     import numpy as np
 
     codes, values = keys.indices.to_numpy(), column.to_numpy()
@@ -116,7 +117,7 @@ def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
 
 
 def _coded(column: Any) -> tuple[list[Any], Any]:
-    """Return the values of a column, None last, and the index of each row's value in int64."""
+    """Return the values of a column, with None last, and the index of the value of each row as int64."""
     import pyarrow as pa
 
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -126,7 +127,7 @@ def _coded(column: Any) -> tuple[list[Any], Any]:
 
 
 def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:
-    """Join spans into one for each queue, sorted."""
+    """Join spans into one per queue, sorted."""
     found: dict[QueueKey, QueueSpan] = {}
     for span in spans:
         known = found.get(span.key)
@@ -138,7 +139,7 @@ def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:
 
 
 class SpanTally:
-    """Counts the rows of one file."""
+    """Counts the rows of one file, by queue."""
 
     def __init__(self, *, of_store: bool) -> None:
         self._of_store = of_store
@@ -148,7 +149,7 @@ class SpanTally:
         self._undecoded = 0
 
     def add(self, table: Any, undecoded: int = 0) -> None:
-        """Add rows, `undecoded` of which have a body that did not decode."""
+        """Add rows, of which `undecoded` have a body that could not be decoded."""
         self._undecoded += undecoded
         spans = list(spans_of(table))
         self._spans = merged([*self._spans, *spans])
@@ -156,8 +157,10 @@ class SpanTally:
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
-        """Return metadata of a file: `rmq.offsets`, `rmq.last`, for a store the end `rmq.commit_log_end`, and
-        `rmq.undecoded` if there are any.
+        """Return the metadata of the file.
+
+        The keys are `rmq.offsets`, `rmq.last`, for a store `rmq.commit_log_end`, and `rmq.undecoded` if there
+        are any.
         """
         found = {
             "rmq.offsets": msgspec.json.encode(self._spans).decode(),
@@ -180,7 +183,7 @@ MANIFEST = "manifest.json"
 
 
 def books_of(out: Path) -> Path:
-    """Return the folder beside `out` that holds its manifest, and files that are not finished."""
+    """Return the folder next to `out` that contains its manifest and unfinished files."""
     there = out.resolve()
     return there.with_name(f"_{there.name}.rmq")
 
@@ -197,8 +200,9 @@ class StoreEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Origin(NamedTuple):
-    """The source of the rows: store folders, a topic of the cluster, or some topics of stores; of stores
-    also a queue id and tags.
+    """The source of the rows: store folders, a topic of the cluster, or some topics of stores.
+
+    For stores, also a queue id and tags.
     """
 
     stores: tuple[StoreEntry, ...]
@@ -212,8 +216,9 @@ class Origin(NamedTuple):
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """A Parquet file; `path` is relative to the folder, `bytes` its size. Of `undecoded` rows `value` is
-    null.
+    """A Parquet file; `path` is relative to the folder, `bytes` its size.
+
+    In `undecoded` rows, `value` is null.
     """
 
     path: str
@@ -226,8 +231,9 @@ class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The content of the file; `queues` are the ranges of all files together, `last` the last record of
-    each.
+    """The content of the file.
+
+    `queues` are the ranges of all files together, `last` the last record of each queue.
     """
 
     version: int = 1
@@ -273,7 +279,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 )
 
     def require_whole(self, out: Path) -> None:
-        """Raise OutputExists if a file has changed in size. A missing file was removed by the user."""
+        """Raise OutputExists if the size of a file has changed. Missing files were removed by the user."""
         for file in self.files:
             path = out / file.path
             size = path.stat().st_size if path.exists() else file.bytes
@@ -284,14 +290,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 )
 
     def commit_log_offset(self, store: str) -> int | None:
-        """Return where the next export of a store continues; None: at the ends of its queues."""
+        """Return the commit-log offset where the next export of a store continues.
+
+        None: at the ends of its queues.
+        """
         return next((entry.commit_log_offset for entry in self.stores if entry.path == store), 0)
 
     def extended(
         self, files: list[FileEntry], reached: list[QueueSpan], ends: Mapping[str, int | None]
     ) -> Manifest:
-        """Return the manifest with more files; `reached` are spans without rows, as far as was read, and
-        `ends` the commit-log offsets where the next export of each store continues.
+        """Return the manifest with more files.
+
+        `reached` are spans without rows, up to where queues were read, and `ends` the commit-log offsets
+        where the next export of each store continues.
         """
         added = [span for file in files for span in file.queues]
         return msgspec.structs.replace(
@@ -340,10 +351,10 @@ def read_json(path: Path, kind: Any) -> Any:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a file whole or not at all, even if the process is killed.
+    """Write a file completely or not at all, even if the process is killed.
 
-    Like the Parquet files it is not synced: a manifest that outlives them at a power cut would list missing
-    rows.
+    Like the Parquet files, it is not synced: after a power cut, a manifest that outlives them would list
+    missing rows.
     """
     text = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
     replace_file(path, text, durable=False)

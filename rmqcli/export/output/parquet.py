@@ -1,4 +1,4 @@
-"""Parquet files of record batches, in one series or one for each partition; the encoding of their columns."""
+"""Parquet files of record batches, in one series or one per partition, and the encoding of their columns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from rmqcli.export.output.manifest import SpanTally
 
 
 class Output(NamedTuple):
-    """The files to write to `place`; their names start with `prefix`. Picklable.
+    """The files to write to `place`; their names start with `prefix`. Can be pickled.
 
-    With `of_store` the footers say where the next export of the store continues. With `in_thread` a thread
-    compresses and writes a row group while the next one is gathered, so memory
-    holds two.
+    With `of_store`, the footers say where the next export of the store continues. With `in_thread`, a thread
+    compresses and writes a row group while the next one is gathered, so two are in memory.
     """
 
     place: Place
@@ -40,9 +39,9 @@ class Output(NamedTuple):
 
 
 class ParquetFiles:
-    """A context manager that writes batches to one file after the other; `names` are those in the place.
+    """A context manager that writes batches to one file after another; `names` are their names in `place`.
 
-    An error may leave broken files: nobody has seen them.
+    An error may leave broken files, which are not visible yet.
     """
 
     def __init__(self, output: Output) -> None:
@@ -64,13 +63,16 @@ class ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Add what the layout's transform makes of a record batch in the export schema; batches are all
-        encoded or none. Errors of writing are raised by a later call, or at the end of the block.
+        """Transform a record batch of the export schema by the layout and add it.
+
+        Either all batches are encoded or none.
+
+        Errors of writing are raised by a later call, or at the end of the block.
         """
         self.add(self._layout.transform.apply(batch))
 
     def add(self, batch: Any) -> None:
-        """Add a batch that is transformed."""
+        """Add a transformed batch."""
         if batch.num_rows:
             self._schema = self._schema or batch.schema
             self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
@@ -93,7 +95,8 @@ class ParquetFiles:
             self._under_way = None
 
     def _write_group(self, batches: list[Any], size: int) -> None:
-        # Each batch has its own dictionaries; a writer that meets a second one gives up dictionaries.
+        # Each batch has its own dictionaries, and a writer that meets a second one gives up dictionary
+        # encoding.
         table = pa.Table.from_batches(batches).unify_dictionaries()
         shaped = self._layout.shape(table)
         self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
@@ -129,7 +132,7 @@ class ParquetFiles:
 
 
 class PartitionedFiles:
-    """Writes a series of files for each partition, bounded in open files and memory."""
+    """Writes a series of files for each partition, with a bounded number of open files and bounded memory."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -160,7 +163,7 @@ class PartitionedFiles:
             number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
             name = f"{folder}/{self._output.prefix}-{number:03d}"
             files = ParquetFiles(self._output._replace(prefix=name))
-        self._open[folder] = files  # moves it to the end: the first is the one to close
+        self._open[folder] = files  # moved to the end: the first one, unused longest, is closed first
         return files
 
     def _close(self, folder: str) -> None:
@@ -181,7 +184,7 @@ Files = ParquetFiles | PartitionedFiles
 
 
 def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of each partition, in order, with the folder's name."""
+    """Yield the rows of each partition, in order, with the name of its folder."""
     if not batch.num_rows:
         return
     codes = _folders(batch, keys).dictionary_encode()
@@ -203,7 +206,7 @@ _SEPARATOR = "\0"
 def _folders(batch: Any, keys: tuple[str, ...]) -> Any:
     def values(key: str) -> Any:
         column = batch[PARTITIONS[key]]
-        # Dates are formatted from days: to a date in the column's own zone, UTC.
+        # Days are cast to a date first, which is in the column's own zone, UTC.
         return pc.cast(column.cast(pa.date32()) if key == "day" else column, pa.string())
 
     return pc.binary_join_element_wise(*(values(key) for key in keys), _SEPARATOR)
@@ -215,18 +218,19 @@ def _quoted(keys: tuple[str, ...], joined: str) -> str:
 
 
 WRITER_OPTIONS: Mapping[str, Any] = {
-    # A dictionary of bodies costs time and is always given up; the least and the greatest body help no
-    # reader.
+    # A dictionary of bodies costs time and is always given up, and no reader needs the least and the greatest
+    # body.
     "use_dictionary": ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"],
     "write_statistics": [
         *("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags"),
         *("born_timestamp", "store_timestamp", "sys_flag", "reconsume_times", "store_size"),
     ],
-    # Numbers that grow slowly: 0.01 instead of 2 bytes each, and a third of the time.
+    # These numbers grow slowly: 0.01 instead of 2 bytes each, in a third of the time.
     "column_encoding": dict.fromkeys(
         ("queue_offset", "commit_log_offset", "born_timestamp", "store_timestamp"), "DELTA_BINARY_PACKED"
     ),
-    # Makes columns of dictionary arrays be read as texts, but leaves out the schema's metadata.
+    # Without the stored schema, columns of dictionary arrays are read as texts, but its metadata is left out
+    # as well.
     "store_schema": False,
 }
 _BODIES_APART = {"body": "DELTA_LENGTH_BYTE_ARRAY"}

@@ -1,10 +1,9 @@
-"""Export as a Spark job: each task scans its part and writes Parquet with the code that is used without
-Spark.
+"""Export as a Spark job: each task scans its part and writes Parquet with the same code as without Spark.
 
-A task attempt writes files with unique names to a temporary folder and returns the names; Spark keeps one
-attempt of each task, and only its files join the export. So failed, repeated and speculative attempts change
-nothing. Executors need this package, and must see the same store folder (or cluster) and --out folder as the
-driver.
+A task attempt writes files with unique names to a temporary folder and returns the names. Spark keeps one
+attempt of each task, and only its files become part of the export, so failed, repeated and speculative
+attempts have no effect. Executors need this package, and must see the same store folder (or cluster) and
+--out folder as the driver.
 """
 
 from __future__ import annotations
@@ -56,13 +55,13 @@ from rmqcli.store.read.files import DamagedFile, naming_full_disk
 
 POLL_SECONDS = 0.2
 PATIENCE = 75
-"""Polls without a started task after which a warning is printed: 15 s."""
+"""The number of polls without a started task after which a warning is printed: 15 s."""
 _GROUP = "spark.jobGroup.id"
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
-"""A function of the number of tasks; its context yields a receiver of finished tasks."""
+"""Called with the number of tasks; returns a context that yields a receiver of finished tasks."""
 Look = Callable[[], tuple[int, int]]
-"""Returns the running and the finished tasks."""
+"""Returns the numbers of running and finished tasks."""
 
 
 @contextmanager
@@ -71,7 +70,7 @@ def silent(tasks: int) -> Iterator[Callable[[int], None]]:
 
 
 class Watch:
-    """Reports the tasks finished since the last poll; warns once when none starts."""
+    """Reports the tasks finished since the last poll. Warns once if none starts."""
 
     def __init__(self, tasks: int, look: Look, advance: Callable[[int], None]) -> None:
         self._tasks = tasks
@@ -115,7 +114,7 @@ def followed(context: Any, tasks: int, progress: Progress) -> Iterator[None]:
 
 
 def _watch(watch: Watch, over: Event) -> None:
-    with suppress(Exception):  # a session that ended; whoever runs the job sees why
+    with suppress(Exception):  # the session ended; the thread that runs the job gets the reason
         while not over.wait(POLL_SECONDS):
             watch.poll()
 
@@ -128,11 +127,11 @@ def _counts(tracker: Any, group: str) -> tuple[int, int]:
 
 
 End = tuple[int, str]
-"""The offset that a queue was read to, and why not further."""
+"""The offset up to which a queue was read, and the reason for not reading further."""
 
 
 class Written(NamedTuple):
-    """The names of a task's files, in order, and the ends of its queues."""
+    """The names of the files of a task, in order, and the ends of its queues."""
 
     names: list[str]
     ends: list[End]
@@ -146,11 +145,11 @@ async def mean_sizes(client_options: Mapping[str, Any], ranges: list[QueueRange]
 def joined(
     wanted: Sequence[QueueRange], tasks: Sequence[list[QueueRange]], done: Sequence[Written]
 ) -> tuple[list[QueueEnd], list[str]]:
-    """Return how far each queue was read without a gap, and the files up to there."""
+    """Return the end up to which each queue was read without a gap, and the files up to there."""
     ends = {one.queue: QueueEnd(one, one.begin) for one in wanted}
     names: list[str] = []
     for task, written in zip(tasks, done, strict=True):
-        # Only a cut queue is in several tasks, and each of these has nothing else.
+        # Only a queue that was cut is in several tasks, and none of these tasks has another queue.
         if ends[task[0].queue].error is None:
             names += written.names
             for piece, end in zip(task, written.ends, strict=True):
@@ -177,7 +176,7 @@ def read_queues(
 
 
 def _read_queue(client_options: dict[str, Any], wanted: QueueRange) -> Generator[Any, None, End]:
-    """Read batches, each with its own client: a connection costs little in comparison."""
+    """Read batches, each with its own client, because a connection costs little in comparison."""
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
     while following is not None:
@@ -203,7 +202,7 @@ async def _step(
 LARGEST = "spark.sql.files.maxPartitionBytes"
 
 Read = Callable[[int], Generator[Any, None, list[End] | None]]
-"""Yields the record batches of a task, given its number; returns the ends of its queues, or nothing."""
+"""Yields the record batches of a task, given its number. Returns the ends of its queues, or nothing."""
 
 
 Tasks = list[list[PlacedPart]]
@@ -220,7 +219,7 @@ ReadParts = Callable[[Tasks, RowFilter, int], Generator[Any, None, None]]
 def export_store_on_spark(
     store: Path, out: Path, rows: RowFilter, progress: Progress = silent, **options: Any
 ) -> ExportSummary:
-    """Export as `export_store` does: `export_stores_on_spark` with one."""
+    """Export one store, like `export_store`; see `export_stores_on_spark`."""
     return export_stores_on_spark([StoreRows(store, rows)], out, progress, **options)
 
 
@@ -235,7 +234,7 @@ def export_stores_on_spark(
     read: ReadParts = read_parts,
     **session: Any,
 ) -> ExportSummary:
-    """Export as `export_stores` does, with tasks of at most about `part_bytes` of wanted records.
+    """Export stores, like `export_stores`, in tasks of at most about `part_bytes` of wanted records.
 
     The default is spark.sql.files.maxPartitionBytes of the session. `session` are arguments of
     `spark_session`.
@@ -249,9 +248,9 @@ def export_stores_on_spark(
     ):
 
         def write(number: int, one: StoreRows) -> list[str]:
-            # A task has one core: the others are for other tasks.
+            # A task has one core; the others are for other tasks.
             output = Output(folder.place, one.path, layout, in_thread=False)
-            # Only with topics can a part that is cut anywhere be read by queues.
+            # Only with a choice of topics can a part that is cut anywhere be read by queues.
             places = queue_places(one.store, one.rows) if one.rows.topics else None
             parts = parts_of(one.store, one.rows)
 
@@ -279,7 +278,7 @@ def export_topic_on_spark(
     asked: str | None = None,
     **session: Any,
 ) -> ExportSummary:
-    """Export as `export_topic` does, with tasks of at most about `task_bytes` of messages.
+    """Export a topic, like `export_topic`, in tasks of at most about `task_bytes` of messages.
 
     Each task has a PullConsumer with `client_options`.
     """
@@ -306,7 +305,7 @@ def export_topic_on_spark(
 def _task_bytes(spark: Any, total: int, most: int | None) -> int:
     context = spark.sparkContext
     if most is None:
-        # Not of the session's own settings: the first look at them takes seconds.
+        # The session's own settings are not read, because first access to them takes seconds.
         size = context.getConf().get(LARGEST)
         most = TASK_BYTES if size is None else parse_size(LARGEST, size)
     return packing.task_bytes(total, most, context.defaultParallelism)
@@ -322,14 +321,14 @@ def _topic_tasks(
 
 
 def _run(spark: Any, tasks: int, job: Callable[[int], Written], progress: Progress) -> list[Written]:
-    # Plain partitions: a data frame would delay the first task of a new session by seconds.
+    # These are plain partitions, because a data frame would delay the first task of a new session by seconds.
     if not tasks:
         return []
     context = spark.sparkContext
     try:
         with followed(context, tasks, progress):
             written: list[Written] = context.parallelize(range(tasks), tasks).map(job).collect()
-    except Exception as error:  # Py4J wraps whatever a task raised
+    except Exception as error:  # Py4J wraps any error of a task
         raise _reason(error) from error
     return written
 
@@ -358,7 +357,7 @@ def _write_all(batches: Generator[Any, None, list[End] | None], files: Files) ->
 
 
 def _raised(*kinds: type[Exception]) -> re.Pattern[str]:
-    """Return a pattern for one of these errors, and its message, in a Python traceback."""
+    """Return a pattern that finds one of these errors, and its message, in a Python traceback."""
     names = "|".join(re.escape(f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)
     return re.compile(rf"(?:{names}): (.*)")
 
@@ -368,7 +367,7 @@ _OURS: tuple[tuple[re.Pattern[str], type[Exception]], ...] = (
     (_raised(CorruptionError, DamagedFile), CorruptionError),
     (_raised(DecodeError), DecodeError),
 )
-"""Errors of tasks that are raised again here, the first one found."""
+"""Errors of tasks that are raised again here; the first one found wins."""
 _OF_FILE = re.compile(r"^\w+: \[Errno \d+\] (?P<reason>.*): '(?P<path>.*)'$")
 _ERROR = re.compile(
     r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Refused|Lost|Failed|Timeout|Route): .*", re.MULTILINE
@@ -376,7 +375,7 @@ _ERROR = re.compile(
 
 
 def _reason(error: BaseException) -> Exception:
-    """Return the error that a task raised, from the traceback that ends the text of Spark's error."""
+    """Return the error that a task raised, from the traceback at the end of the text of Spark's error."""
     for pattern, kind in _OURS:
         found = pattern.search(str(error))
         if found is not None:

@@ -1,4 +1,4 @@
-"""A Spark session for one export: quiet unless requested, with this Python for its workers."""
+"""A Spark session for one export: quiet unless requested otherwise, with this Python for its workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rmqcli.extras import MissingPackage, install_command
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 10
-"""Spark itself waits a minute for a missing master, and then does not say so."""
+"""Spark itself waits a minute for a missing master, and then does not report that it is missing."""
 
 
 _NUMBER = r"[1-9][0-9]{0,8}"
@@ -47,9 +47,10 @@ def is_local(master: str) -> bool:
 
 
 def driver_address(master: str) -> str | None:
-    """Return this machine's address: loopback for `local…`, towards the master for `spark://…`, else None.
+    """Return the address of this machine for Spark.
 
-    Raises ExportError if no master accepts a connection.
+    It is loopback for `local…`, the one towards the master for `spark://…`, and None otherwise. Raises
+    ExportError if no master accepts a connection.
     """
     if is_local(master):
         return LOOPBACK
@@ -93,7 +94,7 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> str | None:
-    """Return JAVA_HOME for Spark, perhaps a wrapper in `folder`; None if Spark finds a Java by itself.
+    """Return JAVA_HOME for Spark, possibly a wrapper in `folder`; None if Spark finds a Java by itself.
 
     Raises ExportError if there is no Java, or none at JAVA_HOME.
     """
@@ -126,9 +127,9 @@ DEFAULT_MASTER = "local[*]"
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
 ) -> Iterator[Any]:
-    """Yield a session that ends with the block; one that this process already has is left running.
+    """Yield a session that ends with the block. A session that this process already has is left running.
 
-    Raises ExportError, with Spark's reason, when it does not start, MissingPackage without PySpark.
+    Raises ExportError, with Spark's reason, if it does not start, MissingPackage without PySpark.
     """
     try:
         from pyspark import SparkContext
@@ -160,7 +161,7 @@ def spark_session(
 
 @contextmanager
 def _unlogged(verbose: bool) -> Iterator[None]:
-    """Leave Ctrl-C to Python: PySpark's handler fails during a job, and Py4J would log tracebacks."""
+    """Leave Ctrl-C to Python, because PySpark's handler fails during a job and Py4J would log tracebacks."""
     handler, before = logging.NullHandler(), signal.getsignal(signal.SIGINT)
     if not verbose:
         logging.getLogger().addHandler(handler)
@@ -178,10 +179,10 @@ def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]
         "spark.ui.showConsoleProgress": str(verbose and sys.stderr.isatty()).lower(),
     }
     if is_local(master):
-        # The work is done in Python; the JVM's second compiler would only take cores from it.
+        # The work is done in Python, so the JVM's second compiler would only compete for cores.
         found["spark.driver.defaultJavaOptions"] = "-XX:TieredStopAtLevel=1"
     if address is not None and "SPARK_LOCAL_IP" not in os.environ:
-        # Not the name of this machine, which may not resolve, here or on the executors.
+        # The name of this machine is not used: it may not resolve, here or on the executors.
         found |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
     return found
 
@@ -189,7 +190,7 @@ def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]
 def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the driver.
 
-    Spark would start `python3` from PATH for its workers, whatever runs the driver; executors on other
+    Spark would start `python3` from PATH for its workers, whatever runs the driver. Executors on other
     machines may have their Python elsewhere.
     """
     chosen = conf.get("spark.pyspark.python") or (not is_local(master) and os.environ.get("PYSPARK_PYTHON"))
@@ -206,7 +207,7 @@ def _start(builder: Any, master: str, log: Path, verbose: bool) -> Any:
     try:
         with _quiet(log, verbose):
             return builder.getOrCreate()
-    except Exception as error:  # Py4J and the launcher raise many types; the log has the reason
+    except Exception as error:  # Py4J and the launcher raise many types; the reason is in the log
         text = log.read_text(errors="replace") if log.exists() else ""
         reason = start_reason(text or str(error)) or type(error).__name__
         raise ExportError(f"Spark did not start with --master {master}: {reason}{_remedy(master)}") from error
@@ -231,7 +232,7 @@ def start_reason(text: str) -> str:
 
 
 def _remedy(master: str) -> str:
-    """Return a hint for when something responds that is not a master of this Spark version."""
+    """Return a hint for the case that something other than a master of this Spark version responds."""
     if not master.startswith("spark://"):
         return ""
     import pyspark
@@ -255,7 +256,9 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _quiet(log: Path, verbose: bool) -> Iterator[None]:
-    """Redirect stderr of the started JVM and its workers: the launcher prints before log settings apply."""
+    """Redirect stderr of the started JVM and its workers, because the launcher prints before log settings
+    apply.
+    """
     if verbose:
         yield
         return

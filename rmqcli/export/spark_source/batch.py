@@ -1,7 +1,7 @@
 """Batch reads of a range that is fixed when Spark plans: topics by pull, store folders from their files.
 
-A partition has ranges of queues, or parts of commit log files, and about as many bytes as the others: large
-ones are cut, small ones go together. Nothing is remembered: the same plan read twice yields the same rows
+A partition contains ranges of queues, or parts of commit-log files, and about as many bytes as the others:
+large ones are cut, small ones are combined. There is no state: the same plan read twice yields the same rows
 while the messages exist.
 """
 
@@ -45,21 +45,21 @@ from rmqcli.grammar.values import GrammarError, local_path
 
 @dataclass(frozen=True)
 class QueuePartition(InputPartition):
-    """Ranges of queues, read one after the other."""
+    """Ranges of queues, read one after another."""
 
     wanted: list[QueueRange]
 
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """Parts of the commit log of a broker, each with the places of its topics' records when queues know them."""
+    """Parts of the commit log of a broker, each with the record offsets of its topics if queues know them."""
 
     parts: list[PlacedPart]
     broker_name: str | None
 
 
 class BatchReader(DataSourceReader):
-    """Reads all rows of the range; filters are left to Spark."""
+    """Reads all rows of the range. Filters are left to Spark."""
 
     def __init__(self, options: ReadOptions, columns: Columns) -> None:
         self.options = options
@@ -69,7 +69,7 @@ class BatchReader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """Return partitions of what is not empty, of about the same size."""
+        """Return the nonempty partitions, of about the same size."""
         if self.options.paths:
             return self._of_stores()
         ranges, sizes = trio.run(reading, self.options, self._sized_ranges)
@@ -99,7 +99,7 @@ class BatchReader(DataSourceReader):
 
     def _parts(self, store: Path, rows: RowFilter) -> list[tuple[PlacedPart, int]]:
         parts = parts_of(store, rows)
-        # Only with topics can a part that is cut anywhere be read by queues.
+        # Only with a choice of topics can a part that is cut anywhere be read by queues.
         places = queue_places(store, rows) if rows.topics and parts else None
         if places is not None:
             numbers = self.constraints.of("queue_id")
@@ -124,7 +124,7 @@ class BatchReader(DataSourceReader):
         return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
 
     async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
-        """Return the ranges without what the filters certainly exclude."""
+        """Return the ranges without the parts that the filters certainly exclude."""
         offsets, times = self.constraints.of("queue_offset"), self.constraints.of("store_timestamp")
         numbers = self.constraints.of("queue_id")
         wanted = [
@@ -167,10 +167,10 @@ def _check_batch(options: ReadOptions) -> None:
 
 
 class FilteringReader(BatchReader):
-    """A BatchReader that applies the filters that decide what is read.
+    """A BatchReader that applies the filters that decide which rows are read.
 
-    While spark.sql.python.filterPushdown.enabled is false, which cannot be seen here, Spark refuses it and
-    names that setting.
+    If spark.sql.python.filterPushdown.enabled is false, which is not visible here, Spark refuses this reader
+    and names that setting.
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
@@ -201,14 +201,14 @@ def _batches(partition: InputPartition, options: ReadOptions, constraints: Const
         rows = replace(rows, broker_name=partition.broker_name)
         for placed in partition.parts:
             yield from _scanned(placed, rows)
-    # Spark makes one partition with the value None of an empty list.
+    # For an empty list, Spark makes one partition with the value None, which is neither.
 
 
 def _scanned(placed: PlacedPart, rows: RowFilter) -> Iterator[Any]:
     try:
         yield from scan(placed.part, rows, placed.places)
     except UnsoundQueue as error:
-        # Spark has rows already, so nothing can be read again; but a damaged record is named as such.
+        # Spark has rows already, so they cannot be read again; but a damaged record is reported as such.
         for _ in scan_part(placed.part, rows):
             pass
         remedy = "without subscribe they are not used: filter on the column topic"
@@ -216,7 +216,7 @@ def _scanned(placed: PlacedPart, rows: RowFilter) -> Iterator[Any]:
 
 
 def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
-    """Convert options and filters to the row filter of a store; None if nothing passes."""
+    """Convert options and filters to the row filter of a store; None if no row can pass."""
     topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))
     wanted = frozenset(options.topics)
     if topics is not None:

@@ -1,6 +1,6 @@
 """Options of the data source as typed values. Names are case-insensitive; unknown names are refused.
 
-The names are those of Spark's Kafka source; those of the old rocketmq-spark connector are accepted as
+The names are those of Spark's Kafka source; the names of the old rocketmq-spark connector are accepted as
 aliases. `rocketmq.NAME` sets keyword arguments of the client, in camelCase or snake_case. Times are epoch
 milliseconds.
 """
@@ -53,7 +53,7 @@ def to_sample(name: str, text: str) -> Sample:
 
 
 def to_decoding(decode: str | None, schema: str | None, on_error: str | None) -> Decoding | None:
-    """Return the decoding that three options ask for. Raises OptionError."""
+    """Return the decoding specified by three options. Raises OptionError."""
     if decode is None:
         if schema is not None or on_error is not None:
             raise OptionError("decodeSchema and decodeOnError need the option decode")
@@ -69,7 +69,7 @@ def to_decoding(decode: str | None, schema: str | None, on_error: str | None) ->
 
 
 def to_masks(mask: str | None, key_file: str | None, decoding: Decoding | None) -> Masks | None:
-    """Return the masks that two options ask for, FIELD:ACTION separated by commas. Raises OptionError."""
+    """Return the masks specified by two options, FIELD:ACTION separated by commas. Raises OptionError."""
     if mask is None:
         if key_file is not None:
             raise OptionError("maskKeyFile needs the option mask: FIELD:ACTION, separated by commas")
@@ -88,12 +88,12 @@ def to_masks(mask: str | None, key_file: str | None, decoding: Decoding | None) 
 
 
 PULL_BATCH = 32
-"""Messages of a pull request; Java brokers return no more by default."""
+"""The messages of a pull request; Java brokers return no more by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Arguments of clients: `instance` for every client, `producer` for producers. Picklable."""
+    """Arguments of clients: `instance` for every client, `producer` for producers. Can be pickled."""
 
     namesrv: str
     instance: Mapping[str, Any] = field(default_factory=dict)
@@ -116,8 +116,9 @@ class ReadOptions:
     """A choice of messages: one of `topics`, `pattern` and `assigned`, or `paths` (optionally with `topics`).
 
     `assigned` maps topic → broker name → queue ids; the broker name None stands for every broker. `start` and
-    `end` None are the default of the kind of query. `push_filters` is off by default: Spark 4.3 keeps the
-    filters of the last plan with the loaded data frame, and a second use of it reads only what those accept.
+    `end` are None for the default of the kind of query. `push_filters` is off by default, because Spark 4.3
+    keeps the filters of the last plan with the loaded data frame, and a second use of the frame would read
+    only the rows that they accept.
     """
 
     client: ClientOptions | None
@@ -148,14 +149,14 @@ class ReadOptions:
     retry_interval_ms: int = RETRY_INTERVAL_MS
 
     def transform(self) -> Transform:
-        """Return the transform, with the files that its options name. Raises OptionError."""
+        """Return the transform, reading the files named by its options. Raises OptionError."""
         decoding = to_decoding(self.decode, self.decode_schema, self.decode_on_error)
         return Transform(self.sample, decoding, to_masks(self.mask, self.mask_key_file, decoding))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The target of rows: `topic` is for those without one."""
+    """The target of rows; `topic` is used for rows without one."""
 
     client: ClientOptions
     topic: str | None = None
@@ -180,7 +181,7 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 
 
 _Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
-"""Option → argument and conversion of (name, text); the class has the default."""
+"""Option → argument and conversion of (name, text). The class has the default."""
 _CLIENT = ("namesrv", "groupId", "pullTimeoutMs")
 _OUTAGES: _Table = {
     "fetchOffset.numRetries": ("retries", to_number),
@@ -252,11 +253,11 @@ _TLS: _Table = {
 }
 _OF_CLIENT = (*_INSTANCE, *_PRODUCER, *_ACCOUNT, "tls", *_TLS)
 _SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT)}
-"""Names as users write them; Spark passes them in lower case."""
+"""Names as users write them, since Spark passes them in lower case."""
 
 
 class _Named:
-    """Options by their canonical, lower-case names; each is converted when it is read."""
+    """Options by their canonical, lower-case names. Each is converted when it is read."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str], aliases: Mapping[str, str]) -> None:
         self.values: dict[str, str] = {}
@@ -357,7 +358,7 @@ def _check(found: ReadOptions) -> None:
 
 
 def _check_expression(selector: str) -> None:
-    """Refuse an expression that does not parse: a broker would pass every message through it."""
+    """Refuse an expression that does not parse, because a broker would let every message through."""
     from codec.errors import SelectorError
     from codec.selector import Dialect, parse_sql92
 
@@ -387,7 +388,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _position(named: _Named, side: str) -> Position | None:
-    """Return the most exact position given: one time, times by queue, or offsets."""
+    """Return the most specific position given: one time, times by queue, or offsets."""
     time = named.get(f"{side}timestamp", to_number)
     if time is not None:
         return Position(time=time)

@@ -1,7 +1,7 @@
 """The queues and offsets of a read, requested from the cluster before anything is read, and its tasks.
 
-An offset for a time is that of the first message stored then or later; the broker's own search may be a
-message off.
+An offset for a time is that of the first message stored at that time or later. The broker's own search may be
+off by one message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmqcli.render.output import warn
 from rmqcli.words import messages_at
 
 AT_ONCE = 16
-"""Queues whose offsets are requested at the same time."""
+"""The number of queues whose offsets are requested at the same time."""
 
 
 async def queues_of(
@@ -37,12 +37,12 @@ async def queues_of(
 ) -> list[MessageQueue]:
     """Return the queues that the options name.
 
-    Raises OptionError if an assigned one is missing; BrokerAway if the broker of a `known` one is not
+    Raises OptionError if an assigned queue is missing, BrokerAway if the broker of a `known` queue is not
     registered. A topic of known queues may be gone.
     """
     found: list[MessageQueue] = []
     topics = {queue.topic for queue in known}
-    # A broker announces all its topics when it registers: what is missing from a later route is gone.
+    # A broker registers all its topics at once, so a queue missing from a later route is gone.
     registered = await _registered(consumer) if known else frozenset()
     for topic in await _topics(consumer, options):
         try:
@@ -77,7 +77,7 @@ async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:
 
 
 async def _has_queues(consumer: PullConsumer, topic: str) -> bool:
-    """Return False for names that no broker carries, such as those of clusters."""
+    """Return False for names that no broker serves, such as those of clusters."""
     try:
         return bool(await consumer.message_queues(topic))
     except NoRoute:
@@ -118,7 +118,10 @@ async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], 
 async def resolved(
     consumer: PullConsumer, queues: list[MessageQueue], position: Position, name: str
 ) -> Offsets:
-    """Return a position's offsets; OptionError, with the option's `name`, for queues other than these."""
+    """Return the offsets of a position.
+
+    Raises OptionError, with the `name` of the option, for queues other than these.
+    """
     named = position.offsets or position.times
     wrong = sorted(set(queues) ^ named.keys()) if named else []
     if wrong:
@@ -137,9 +140,9 @@ async def _resolve(consumer: PullConsumer, position: Position, queue: MessageQue
 
 
 async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> int:
-    """Return the offset of the first message stored at `time` (ms) or later, else the queue's end."""
-    # A search may return any message of its millisecond, or the neighbour of a gap: it uses a millisecond
-    # less, and the messages from there on decide.
+    """Return the offset of the first message stored at `time` (ms) or later, or the end of the queue."""
+    # A search may return any message of its millisecond, or the neighbour of a gap. So it is given a
+    # millisecond less, and the messages from there on decide.
     offset = await consumer.search_offset(queue, max(0, time - 1))
     while True:
         result = await consumer.pull(queue, offset)
@@ -154,13 +157,15 @@ async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> i
 def planned(
     ranges: list[QueueRange], sizes: Mapping[str, int], options: ReadOptions
 ) -> list[list[QueueRange]]:
-    """Return the ranges of tasks."""
+    """Return the ranges of each task."""
     size = wanted_bytes(sum(bytes_of(wanted, sizes) for wanted in ranges), options)
     return in_tasks(ranges, sizes, size, options.min_partitions or 1)
 
 
 def wanted_bytes(total: int, options: ReadOptions) -> int:
-    """Return the size of tasks: what `minPartitions` asks for, else one a core, up to `maxPartitionBytes`."""
+    """Return the size of tasks, by `minPartitions` if given, otherwise one per core, up to
+    `maxPartitionBytes`.
+    """
     if options.min_partitions is None:
         return task_bytes(total, options.max_partition_bytes, own_cores())
     return max(1, min(options.max_partition_bytes, total // options.min_partitions))
@@ -171,7 +176,7 @@ class DataLoss(ExportError):
 
 
 def lose(text: str, options: ReadOptions) -> None:
-    """Raise DataLoss, or warns on standard error when `failOnDataLoss` is false."""
+    """Raise DataLoss, or warn on standard error if `failOnDataLoss` is false."""
     if options.fail_on_data_loss:
         raise DataLoss(f"{text}; set failOnDataLoss=false to continue without them")
     warn(text)
@@ -180,7 +185,7 @@ def lose(text: str, options: ReadOptions) -> None:
 def read_ranges(wanted: Sequence[QueueRange], options: ReadOptions) -> Iterator[Any]:
     """Yield record batches of the export schema, range after range.
 
-    Runs in the caller's thread; raise ClientError, Outage.
+    Runs in the caller's thread. Raises ClientError and Outage.
     """
 
     async def step(rest: Sequence[QueueRange]) -> _Gathered:
@@ -189,8 +194,8 @@ def read_ranges(wanted: Sequence[QueueRange], options: ReadOptions) -> Iterator[
 
     rest = [item for item in wanted if item.begin < item.end]
     while rest:
-        # A connection for each batch: Spark may pause for any time between batches, and a connection costs
-        # little.
+        # Each batch has its own connection: Spark may pause for any time between batches, and a connection
+        # costs little.
         messages, rest = trio.run(step, rest)
         if messages:
             yield to_batch(messages)
@@ -204,7 +209,10 @@ class _Gathered(NamedTuple):
 async def _pull_batch(
     consumer: PullConsumer, wanted: Sequence[QueueRange], options: ReadOptions
 ) -> _Gathered:
-    """Pull messages of one range after the other until they are enough for a batch; return what is left."""
+    """Pull messages of one range after another until they fill a batch.
+
+    Return them with the remaining ranges.
+    """
     gathered: list[MessageExt] = []
     size = 0
     rest = list(wanted)
@@ -224,7 +232,10 @@ class _Pulled(NamedTuple):
 
 
 async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, options: ReadOptions) -> _Pulled:
-    """Pull messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES; also returns the next offset."""
+    """Pull messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES.
+
+    Return them with the next offset.
+    """
     gathered: list[MessageExt] = []
     size = 0
     while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:

@@ -1,8 +1,8 @@
-"""Tables of Delta Lake, in a folder or in any storage that delta-rs reaches.
+"""Delta Lake tables, in a folder or in any storage that delta-rs supports.
 
-Files are added by the log alone: the library writes the commit, and this package the Parquet files. The
-offsets are metadata of the commit (`commitInfo`), which readers of Delta ignore. A commit is made for one
-version, so that another writer's between reading the offsets and the commit is noticed.
+Files are added by log entries alone: the library writes the commit, and this package the Parquet files. The
+offsets are metadata of the commit (`commitInfo`), which Delta readers ignore. A commit is made for one
+version, so that a commit of another writer between reading the offsets and committing is noticed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rmqcli.grammar.values import local_path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_000
-"""The milliseconds of the years 1 to 9999: others have no text."""
+"""Milliseconds of the years 1 to 9999; times outside have no text."""
 
 
 class _Bounds(NamedTuple):
@@ -65,7 +65,7 @@ def statistics(footer: Any) -> str:
 
 
 def _columns(footer: Any) -> Iterator[_Bounds]:
-    """Yield the columns, none inside of others, of which every row group has bounds."""
+    """Yield the top-level columns of which every row group has bounds."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     for number in range(footer.num_columns if groups else 0):
         column = footer.schema.column(number)
@@ -87,7 +87,7 @@ def _has_text(bounds: _Bounds) -> bool:
 
 
 def _value(bounds: _Bounds, number: int) -> int | str:
-    """`number` is milliseconds for a time."""
+    """Return the value as JSON; `number` is in milliseconds for a time."""
     if not bounds.is_time:
         return number
     moment = _EPOCH + timedelta(milliseconds=number)
@@ -97,9 +97,9 @@ def _value(bounds: _Bounds, number: int) -> int | str:
 PARTITIONS = ("day", "topic")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _EXISTS = "already exists at that location"
-"""The message for a table that another writer creates at the same time; it has no type of its own."""
+"""The message for a table that another writer creates at the same time. The error has no separate type."""
 _LOOKS = (1, 64, None)
-"""Numbers of commits that are read, newest first, until one with offsets is found; None: all."""
+"""Numbers of commits to read, newest first, until one with offsets is found; None: all."""
 
 
 class StoragePlace(NamedTuple):
@@ -129,10 +129,10 @@ class StoragePlace(NamedTuple):
         return found
 
     def finish(self, name: str) -> None:
-        """Do nothing: in a storage a file appears when it is whole."""
+        """Do nothing, because in such a storage a file appears only when it is complete."""
 
     def drop(self, prefix: str) -> None:
-        """Do nothing: to list a table takes long, and VACUUM removes the files."""
+        """Do nothing, because listing a table takes long, and VACUUM removes the files."""
 
 
 class DeltaTable:
@@ -171,7 +171,10 @@ class DeltaTable:
         return self._state(table, known)
 
     def _state(self, table: Any, known: Any) -> TableState:
-        """Raise TableError if the commit that may have offsets has expired."""
+        """Return the state of the table.
+
+        Raises TableError if the commit that may have had offsets has expired.
+        """
         for count in _LOOKS:
             last = None
             for commit in in_force(self._history(table, count)):
@@ -216,7 +219,7 @@ class DeltaTable:
         import deltalake
         from deltalake.transaction import create_table_with_add_actions
 
-        # The library must not repeat a commit on another version: its offsets would be wrong there.
+        # The library must not repeat a commit on another version, for which its offsets would be wrong.
         properties = deltalake.CommitProperties({PROPERTY: progress.text}, max_commit_retries=0)
         actions = [_action(file) for file in files]
         with explained(self.shown):
@@ -254,13 +257,13 @@ def explained(table: str) -> Iterator[None]:
 
 
 def _one_line(error: Exception) -> str:
-    """Return the message; those of storages have several lines, arrows and colours."""
+    """Return the message on one line; those of storages have several lines, arrows and colours."""
     lines = (line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines())
     return ": ".join(filter(None, lines)) or type(error).__name__
 
 
 def _action(file: TableFile) -> Any:
-    """Return the action that adds a file; its partition is in its path."""
+    """Return the action that adds a file. Its partition is in its path."""
     from deltalake.transaction import AddAction
 
     entry = file.entry

@@ -1,7 +1,7 @@
-"""Tables of Apache Iceberg, in any catalog that pyiceberg is configured for (`.pyiceberg.yaml`, `PYICEBERG_…`).
+"""Apache Iceberg tables, in any catalog that pyiceberg is configured for (`.pyiceberg.yaml`, `PYICEBERG_…`).
 
-Files are added to a table by their names, so they have no field ids; the table has a name mapping. The
-offsets are in the summary of the snapshot. A commit requires the snapshot that was read.
+Files are added to a table by their names, so their columns have no field ids; the table has a name mapping.
+The offsets are in the summary of the snapshot. A commit requires the snapshot that was read.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from rmqcli.export.tables.table import (
 _PARTITIONS = (("store_timestamp", "day"), ("topic", "identity"))
 _SPEC = [f"{transform}({name})" for name, transform in _PARTITIONS]
 _MARK = "rmq.exported"
-"""The property of a table that says that one of its snapshots should have offsets."""
+"""The table property that says that one of its snapshots must have offsets."""
 _RETRIES = "commit.retry.num-retries"
 
 
 class DataPlace(NamedTuple):
-    """The data files of a table; their storage has these properties."""
+    """The data files of a table, with the properties of their storage."""
 
     shown: str
     location: str
@@ -74,7 +74,7 @@ class DataPlace(NamedTuple):
         return urlsplit(self.location).scheme in ("", "file")
 
     def _unfinished(self, name: str) -> str:
-        """Return the path until `finish`; in a storage a file appears when it is whole."""
+        """Return the path used until `finish`. In a storage, a file appears only when it is complete."""
         return self.path(name) + UNFINISHED * self._is_local
 
     def finish(self, name: str) -> None:
@@ -83,7 +83,7 @@ class DataPlace(NamedTuple):
             path.with_name(path.name + UNFINISHED).rename(path)
 
     def drop(self, prefix: str) -> None:
-        """Remove files of a local folder; those in a storage are left to `remove_orphan_files`."""
+        """Remove files of a local folder. Those in a storage are left to `remove_orphan_files`."""
         if self._is_local:
             drop_files(_local(self.location), prefix)
 
@@ -93,7 +93,7 @@ def _local(uri: str) -> Path:
 
 
 class IcebergTable:
-    """The table CATALOG.NAMESPACE.NAME; namespaces may have several levels."""
+    """The table CATALOG.NAMESPACE.NAME. Namespaces may have several levels."""
 
     def __init__(self, name: str) -> None:
         catalog, _, self._name = name.partition(".")
@@ -144,7 +144,10 @@ class IcebergTable:
         return self._state(table, known)
 
     def _state(self, table: Any, known: Any) -> TableState:
-        """Raise TableError if the snapshot with the offsets is no longer there."""
+        """Return the state of the table.
+
+        Raises TableError if the snapshot with the offsets no longer exists.
+        """
         for place, snapshot in enumerate(_ancestors(table)):
             text = snapshot.summary and snapshot.summary.additional_properties.get(PROPERTY)
             if text:
@@ -177,7 +180,7 @@ class IcebergTable:
             )
 
     def _new(self) -> Any:
-        """Return a transaction that creates the table with its first rows."""
+        """Return a transaction that creates the table together with its first rows."""
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         location = self._place and self._place.location
         creating = self._catalog.create_table_transaction(
@@ -209,8 +212,10 @@ class IcebergTable:
 
 
 def _once(table: Any) -> Any:
-    """Return the table, which in this process does not repeat a commit on another snapshot: the offsets of
-    the commit would be wrong there.
+    """Prevent the library from repeating a commit of this table on another snapshot, for which its offsets
+    are wrong.
+
+    The setting applies only in this process.
     """
     properties = {**table.metadata.properties, _RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": properties})

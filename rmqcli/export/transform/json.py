@@ -26,7 +26,10 @@ TYPES: Mapping[tuple[str, str], pa.DataType] = {
     ("number", ""): pa.float64(),
     ("boolean", ""): pa.bool_(),
 }
-"""(`type`, `format`) → the Arrow type of a value; other formats are those of their type."""
+"""(`type`, `format`) → the Arrow type of a value.
+
+Other formats are treated as their type without a format.
+"""
 
 _UNDERSTOOD = frozenset(
     [
@@ -83,7 +86,7 @@ _NULL = {"type": "null"}
 
 
 def fields_of(text: bytes) -> list[pa.Field]:
-    """Return the members of the objects that a schema describes, those that are required as not nullable.
+    """Return the members of the objects that a schema describes; required ones are not nullable.
 
     Raises SchemaError, which names the place in the schema.
     """
@@ -102,7 +105,9 @@ class _Reader:
         self._root = root
 
     def field(self, name: str, schema: Any, place: str, above: tuple[str, ...]) -> pa.Field:
-        """Return the field of a schema at `place`; `above` are the places of references that led to it."""
+        """Return the field of a schema at `place`; `above` are the places of the references that led to
+        it.
+        """
         schema, place, above = self._resolved(schema, place, above)
         one, is_nullable = _without_null(schema, place)
         if one is not schema:
@@ -161,7 +166,7 @@ class _Reader:
 
 
 def _without_null(schema: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], bool]:
-    """Return the alternative of `anyOf` or `oneOf` that is not null, and whether null is one."""
+    """Return the alternative of `anyOf` or `oneOf` that is not null, and whether null is another."""
     for keyword in ("anyOf", "oneOf"):
         choices = schema.get(keyword)
         if choices is None:
@@ -174,7 +179,7 @@ def _without_null(schema: Mapping[str, Any], place: str) -> tuple[Mapping[str, A
 
 
 def _kind(schema: Mapping[str, Any], place: str) -> tuple[str, bool]:
-    """Return the one type of a schema that is not null, and whether null is another."""
+    """Return the only type of a schema apart from null, and whether null is another."""
     said = schema.get("type", "object" if "properties" in schema else None)
     kinds = said if isinstance(said, list) else [said]
     rest = [kind for kind in kinds if kind != "null"]
@@ -200,7 +205,7 @@ def _member(schema: Mapping[str, Any], name: str, place: str) -> Mapping[str, An
 
 
 MAX_DEPTH = 512
-"""Levels of objects and arrays: what the interpreter's stack bears, wherever a body is decoded."""
+"""Levels of objects and arrays that fit on the interpreter's stack wherever a body is decoded."""
 _TIMES = (MOMENT, pa.date32())
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 _WHOLE = msgspec.json.Decoder(msgspec.Raw)
@@ -217,11 +222,11 @@ _REASONS = tuple(
         (r"as a scalar of type date", "a text is not a date (RFC 3339)"),
     )
 )
-"""Patterns of PyArrow's errors, and reasons for them: PyArrow quotes values, which may be masked."""
+"""Patterns of PyArrow's errors with our reasons: PyArrow quotes values, which may be masked."""
 
 
 class JsonBodies:
-    """The decoder of a JSON Schema."""
+    """The decoder for a JSON Schema."""
 
     def __init__(self, schema: bytes) -> None:
         fields = fields_of(schema)
@@ -229,7 +234,7 @@ class JsonBodies:
         self._read = pa.schema([_as_read(field, is_there=True) for field in fields])
 
     def parse(self, body: bytes) -> bytes:
-        """Return the object in one line: line ends can only be between its parts."""
+        """Return the object on one line. In valid JSON, line ends can occur only between its parts."""
         if _depth(body) > MAX_DEPTH:
             raise Undecodable(f"nested in more than {MAX_DEPTH} levels")
         try:
@@ -259,7 +264,9 @@ class JsonBodies:
 
 
 def _depth(body: bytes) -> int:
-    """Return the greatest depth of brackets outside of texts, or a bound of it that is not above MAX_DEPTH."""
+    """Return the greatest depth of brackets outside of strings, or an upper bound that is not above
+    MAX_DEPTH.
+    """
     opening = body.count(b"{") + body.count(b"[")
     if opening <= MAX_DEPTH:
         return opening
@@ -268,7 +275,7 @@ def _depth(body: bytes) -> int:
 
 
 def _typed(column: Any, kind: Any) -> Any:
-    """Return times of their texts."""
+    """Convert texts of times to times."""
     if kind not in _TIMES:
         return column
     return pc.replace_substring_regex(column, _BELOW_MICROSECONDS, r"\1").cast(kind)
@@ -283,9 +290,10 @@ def _reason(said: str) -> str:
 
 
 def _as_read(field: pa.Field, *, is_there: bool) -> pa.Field:
-    """Return the field as the reader is to have it: times as texts, and what is required as not nullable.
+    """Return the field as the reader needs it: times as texts, and required members as not nullable.
 
-    The reader cannot have a null object whose members are required, so those of an optional one are not.
+    The reader cannot represent a null object whose members are required, so those of an optional object are
+    nullable.
     """
     field, kind = field.with_nullable(field.nullable or not is_there), field.type
     if pa.types.is_struct(kind):
@@ -297,7 +305,7 @@ def _as_read(field: pa.Field, *, is_there: bool) -> pa.Field:
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
-    """Return the type with nullable fields: a body that does not decode is a null."""
+    """Return the type with nullable fields, because a body that does not decode becomes null."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(inner.name, _nullable(inner.type)) for inner in kind])
     return pa.list_(_nullable(kind.value_type)) if pa.types.is_list(kind) else kind

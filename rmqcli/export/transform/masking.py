@@ -1,5 +1,7 @@
-"""Masks on Arrow columns. Texts become other texts, in every encoding of a column; types stay, except that a
-masked number is a text.
+"""Masks on Arrow columns.
+
+Texts become other texts, in every encoding of a column. Types stay, except that a masked number becomes a
+text.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from rmqcli.export.errors import MaskError
 
 
 def list_of(column: Any, values: Any) -> Any:
-    """Return a list column with other `values`, which are as many. Columns that are slices keep their
-    offsets.
+    """Return a list column with other `values`, equal in number.
+
+    Columns that are slices keep their offsets.
     """
     if not column.null_count:
         return pa.ListArray.from_arrays(column.offsets, values)
@@ -39,7 +42,9 @@ def struct_of(column: Any, parts: Sequence[Any]) -> Any:
 
 
 def on_leaves(column: Any, change: Callable[[Any, Any], Any], kind: Any) -> Any:
-    """Return a column of type `kind`: each leaf is what `change` makes of it and its type there."""
+    """Return a column of type `kind`, each leaf replaced with the result of `change(leaf, its type in
+    kind)`.
+    """
     if pa.types.is_struct(kind):
         parts = [
             on_leaves(part, change, field.type) for part, field in zip(column.flatten(), kind, strict=True)
@@ -83,19 +88,19 @@ SAME_TEXT: Mapping[Place, tuple[Place, ...]] = {
     Place("body"): (Place("body"),),
     Place("value"): (Place("value"),),
 }
-"""The places that are masked together, in the way that one of them is."""
+"""Columns that contain the same text and are masked together, whichever of them a mask names."""
 _OF_BODY = (Place("body"), Place("body_crc"), Place("value"), Place("value_error"))
 EMPTIED: Mapping[str, tuple[Place, ...]] = {
     "body": _OF_BODY[1:],
     "value": (*_OF_BODY[:2], Place("value_error")),
     "value.": _OF_BODY[:2],
 }
-"""By column, `value.` for a field of it: the places that are emptied as they tell the text, too."""
+"""The columns to empty because they reveal the text, by masked column; `value.` stands for a field of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Actions by place, and the key of hashes, b"" for none. `given` are the masks as the user wrote them."""
+    """Actions by column, and the key of hashes, or b"". `given` are the masks as the user wrote them."""
 
     given: tuple[str, ...] = ()
     actions: tuple[tuple[Place, str], ...] = ()
@@ -103,16 +108,16 @@ class Masks:
 
     @property
     def key_mark(self) -> str | None:
-        """Four bytes that tell one key from another, to continue an export with the same."""
+        """Four bytes that tell one key from another, so that an export is continued with the same key."""
         return hmac.digest(self.key, b"rmq mask key", "sha256")[:4].hex() if self.key else None
 
     @property
     def hide_value(self) -> bool:
-        """Returns True if `value` is null in every row."""
+        """True if `value` is null in every row."""
         return (Place("value"), DROP) in self.actions
 
     def field(self, field: Any) -> Any:
-        """Return the Arrow field of a column behind the masks. Raises MaskError if one does not fit it."""
+        """Return the Arrow field of a column after masking. Raises MaskError if a mask does not fit it."""
 
         for place, action in self.actions:
             if place.column == field.name:
@@ -120,7 +125,7 @@ class Masks:
         return field
 
     def apply(self, batch: Any) -> Any:
-        """Return the batch with masked columns; columns that it does not have are passed over."""
+        """Return the batch with masked columns. Columns that it does not have are ignored."""
 
         for place, action in self.actions:
             number = batch.schema.get_field_index(place.column)
@@ -131,9 +136,9 @@ class Masks:
 
 
 def parse_masks(texts: Sequence[str], key: bytes = b"", *, has_value: bool = False) -> Masks:
-    """Return masks of texts FIELD:ACTION. Raises MaskError, which quotes the text.
+    """Return the masks of texts FIELD:ACTION. Raises MaskError, which quotes the text.
 
-    `has_value`: bodies are decoded, so that there are fields of `value`.
+    `has_value`: bodies are decoded, so that `value` has fields.
     """
     chosen: dict[Place, tuple[str, str]] = {}
     for text in texts:
@@ -173,7 +178,7 @@ def _parsed(text: str) -> tuple[Place, str]:
 
 
 def _covered(place: Place, action: str) -> Iterable[tuple[Place, str]]:
-    """Yield the places that a mask covers, with what is done to each."""
+    """Yield the columns covered by a mask, each with its action."""
     for same in SAME_TEXT.get(place, (place,)):
         yield same, action
     for other in EMPTIED.get(f"{place.column}." if place.part else place.column, ()):
@@ -181,7 +186,10 @@ def _covered(place: Place, action: str) -> Iterable[tuple[Place, str]]:
 
 
 def read_key(path: Path) -> bytes:
-    """Return the content of a file without line ends. Raises MaskError if it is too short to be a key."""
+    """Return the content of a file without line ends.
+
+    Raises MaskError if it is too short or too long for a key.
+    """
     with path.open("rb") as file:
         key = file.read(_MAX_KEY_BYTES + 1).rstrip(b"\r\n")
     if not MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
@@ -192,11 +200,11 @@ def read_key(path: Path) -> bytes:
 
 
 Change = Callable[[Any], Any]
-"""Text to text, and bytes to bytes."""
+"""Converts text to text, and bytes to bytes."""
 
 _KEPT = 4
 _LEAST = 2 * _KEPT
-"""Shorter texts keep nothing: most of them would be in the rest."""
+"""Shorter texts keep nothing, because the last characters would be most of the text."""
 _WITHHELD = "****"
 
 
@@ -236,7 +244,7 @@ def _leaf_type(kind: Any, place: Place, action: str) -> Any:
 
 
 def masked(column: Any, place: Place, action: str, key: bytes) -> Any:
-    """Return a masked column; one that is a dictionary, or views, stays so."""
+    """Return a masked column. A dictionary, or views, keep their encoding."""
     change = _CHANGES.get(action, partial(_hashed, key)) if action != DROP else None
     if place.column == "properties":
         return _properties(column, place.part, change)
@@ -246,7 +254,7 @@ def masked(column: Any, place: Place, action: str, key: bytes) -> Any:
 
 
 def _hashed(key: bytes, text: Any) -> Any:
-    """HMAC-SHA256, without a key SHA-256, as hexadecimal digits."""
+    """Return HMAC-SHA256, or SHA-256 without a key, as hexadecimal digits."""
     data = text.encode() if isinstance(text, str) else text
     found = hmac.digest(key, data, "sha256").hex() if key else sha256(data).hexdigest()
     return found if isinstance(text, str) else found.encode()
@@ -261,7 +269,7 @@ _CHANGES: dict[str, Change] = {KEEP: _last}
 
 
 def _texts(column: Any, change: Change | None) -> Any:
-    """Return a column of texts, bytes, numbers, or lists of them, with changed values."""
+    """Return a column of texts, bytes, numbers, or lists of these, with changed values."""
     kind = column.type
     if change is None:
         return pa.nulls(len(column), kind)
@@ -270,6 +278,7 @@ def _texts(column: Any, change: Change | None) -> Any:
     if t.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(column.indices, _texts(column.dictionary, change))
     plain = column if t.is_string(kind) else column.cast(_plain(kind))
+    # Each distinct value is changed only once.
     coded = plain.dictionary_encode()
     changed = [None if one is None else change(one) for one in coded.dictionary.to_pylist()]
     found = pa.array(changed, plain.type).take(coded.indices)
@@ -281,7 +290,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _at(column: Any, path: list[str], change: Change | None) -> Any:
-    """Return a column of structs, or of lists of them, with a masked field."""
+    """Return a column of structs, or of lists of structs, with a masked field."""
     if not path:
         return _texts(column, change)
     if t.is_list(column.type):
@@ -326,5 +335,5 @@ def _map(offsets: Any, names: Any, items: Any, kind: Any) -> Any:
 
 
 def _words(change: Change, text: str) -> str:
-    """Change each key of the property KEYS, as the column `keys` has them."""
+    """Change each key in the property KEYS, as in the column `keys`."""
     return " ".join(change(word) for word in text.split(" ") if word)
