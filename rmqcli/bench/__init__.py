@@ -1,6 +1,5 @@
-"""Measures what a cluster does under a load of a fixed rate.
+"""Measures a cluster under a load of a fixed rate.
 
-`pacing` says when each operation is due, `histogram` keeps times, `running` starts operations and counts what
-comes of them, `topic` makes and removes the topic, `sends`, `pulls` and `round_trips` are the operations,
-`comparison` judges a result by an older one, and `show` draws it.
+`running` starts operations when they are due and counts their results, `histogram` keeps times and compares a
+result with an older one, `measure` has the benchmarks and their topic, and `show` draws a result.
 """

@@ -26,7 +26,7 @@ class Bucket:
 
 
 class Histogram:
-    """Times of operations; a longer one than an hour counts as an hour."""
+    """Times of operations; one longer than an hour counts as an hour."""
 
     def __init__(self) -> None:
         self._times = HdrHistogram(1, HIGHEST, DIGITS)
@@ -41,12 +41,12 @@ class Histogram:
         return int(self._times.total_count)
 
     def percentile(self, percent: float) -> int | None:
-        """Return the microseconds that `percent` of the times did not exceed; None without any."""
+        """Return the microseconds that `percent` of the times did not exceed; None without any times."""
         value = min(self._times.get_value_at_percentile(percent), self._times.max_value)
         return int(value) if self.count else None
 
     def summary(self) -> dict[str, Any]:
-        """`min`, `mean`, the percentiles and `max` in microseconds; None without any time."""
+        """Return `min`, `mean`, the percentiles and `max` in microseconds; None without any times."""
         ends = (self._times.min_value, round(self._times.get_mean_value(), 1), self._times.max_value)
         low, mean, high = ends if self.count else (None, None, None)
         percentiles = {name: self.percentile(percent) for name, percent in PERCENTILES.items()}
@@ -67,7 +67,7 @@ class Histogram:
 
 def coarse(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Return the counts between the steps 0, 1, 2, 5, 10, 20, 50, … microseconds, from the first to the last
-    that is not zero; the ends are excluded. A bucket that crosses a step belongs to the step of its begin.
+    that is not zero; the ends are excluded. A bucket that crosses a step is counted where it begins.
     """
     counts: Counter[int] = Counter()
     for bucket in buckets:
@@ -77,14 +77,14 @@ def coarse(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 
 SAME = ("bench", "rate", "size", "inFlight")
-"""Members that both documents have to agree in."""
+"""Members that must be equal in both documents."""
 _EXPECTED = "expected a document of rmq bench --json"
 
 Read = Callable[[Mapping[str, Any]], float | None]
 
 
 class NotComparable(Exception):
-    """A document that is none of this benchmark, or of another load; the text says which."""
+    """A document of another benchmark or another load; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Difference:
 
 
 def check_load(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the older document; raises NotComparable if it is not of the load that `new` has."""
+    """Return the older document. Raise NotComparable if it has another load than `new`."""
     if not isinstance(old, dict):
         raise NotComparable(_EXPECTED)
     for name in SAME:
@@ -118,10 +118,10 @@ def check_load(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float) -> list[Difference]:
-    """Compare done operations a second, failed ones, and percentiles of the latency.
+    """Compare the operations per second, the failed ones, and percentiles of the latency.
 
     A figure is worse if it is worse by more than `tolerance` percent of the old one. The maximum and the mean
-    are not judged, because a single operation makes them.
+    are not judged, because a single operation can determine them.
     """
     return list(_differences(old, new, tolerance))
 
@@ -155,4 +155,4 @@ _FIGURES: Mapping[str, tuple[Read, int]] = {
     "missed": (_missed, 1),
     **{name: (_percentile(name), 1) for name in PERCENTILES},
 }
-"""By name: where a figure is, and 1 if more is worse, -1 if less is."""
+"""The figures by name: how to read each, and 1 if more is worse, -1 if less is worse."""

@@ -1,4 +1,4 @@
-"""One benchmark from the topic to the document of its result."""
+"""A benchmark, from its topic to the document of its result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ FILL, FILL_BYTES, FILL_RATE = 1000, 64 * 1024 * 1024, 1e6
 
 
 async def fill(admin: Admin, queues: Sequence[MessageQueue], load: Load) -> None:
-    """Store up to FILL messages, of at most FILL_BYTES, to be pulled; raises the error if none is stored."""
+    """Store up to FILL messages, of at most FILL_BYTES in total, to be pulled. Raise the error if none is
+    stored.
+    """
     tally = Tally()
     count = max(min(FILL, FILL_BYTES // load.size), len(queues))
     async with producer_of(admin) as producer:
@@ -49,7 +51,7 @@ async def fill(admin: Admin, queues: Sequence[MessageQueue], load: Load) -> None
 
 
 class Cursor:
-    """The place in a queue whose offsets are [begin, end)."""
+    """The position in a queue whose offsets are [begin, end)."""
 
     def __init__(self, queue: MessageQueue, begin: int, end: int) -> None:
         self.queue = queue
@@ -65,7 +67,7 @@ class Cursor:
 
 
 async def pulls(admin: Admin, queues: Sequence[MessageQueue], load: Load, tally: Tally) -> None:
-    """Pull from the queues in turn; raises InvalidRequest if all are empty."""
+    """Pull from the queues in turn. Raise InvalidRequest if all are empty."""
     async with PullConsumer(instance=admin.instance) as consumer:
         cursors = await _cursors(consumer, queues)
 
@@ -102,7 +104,7 @@ PAUSE = 0.2  # seconds after a failed one
 
 
 class Arrivals:
-    """The messages of one run that are under way, by the value of their property."""
+    """The messages of one run that have not arrived yet, by the value of their property."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -112,7 +114,7 @@ class Arrivals:
         return Message.of(topic, body, properties={PROPERTY: self._name(number)})
 
     def expect(self, number: int) -> trio.Event:
-        """Return what is set when the message arrives."""
+        """Return an event that is set when the message arrives."""
         self._under_way[self._name(number)] = event = trio.Event()
         return event
 
@@ -120,7 +122,7 @@ class Arrivals:
         self._under_way.pop(self._name(number), None)
 
     def arrived(self, name: str | None) -> None:
-        """Note a message with this property; those of others are of no interest."""
+        """Note the arrival of the message with this property; ignore messages of others."""
         event = self._under_way.get(name or "")
         if event is not None:
             event.set()
@@ -188,10 +190,10 @@ CLEAN_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The topic that is measured: an existing one or, without a name, one of its own, on these masters; all
-    if empty.
+    """The topic that is measured: an existing one or, without a name, a new one on these masters; empty: on
+    all masters.
 
-    `troubles` gets why a broker did not take the topic, or why it could not be removed.
+    `troubles` receives the reasons why brokers did not create the topic, or why it could not be removed.
     """
 
     topic: str | None = None
@@ -201,15 +203,17 @@ class Place:
 
     @property
     def is_own(self) -> bool:
-        """True if the topic is made for the run."""
+        """True if the topic is created for the run."""
         return self.topic is None
 
 
 @asynccontextmanager
 async def opened(admin: Admin, place: Place, perm: Perm = Perm.WRITE) -> AsyncIterator[list[MessageQueue]]:
-    """Return the queues that have a permission; an own topic is removed at the end, even when cancelled.
+    """Yield the queues that have a permission. A topic created for the run is removed at the end, even when
+    cancelled.
 
-    Raises ClientError; NoRoute if the topic does not exist, InvalidRequest if it has no queue there.
+    Raise NoRoute if the topic does not exist, InvalidRequest if it has no queue on these masters, or another
+    ClientError.
     """
     if place.topic is not None:
         yield await _existing(admin, place.topic, place, perm)
@@ -231,7 +235,9 @@ async def opened(admin: Admin, place: Place, perm: Perm = Perm.WRITE) -> AsyncIt
 
 
 def of_creation(topic: str, error: ClientError) -> ClientError | str:
-    """Return a broker that did not answer may still make the topic."""
+    """Return the error of a creation. For a broker that did not respond, add that it may still create the
+    topic.
+    """
     if not isinstance(error, (ConnectionLost, RequestTimeout)):
         return error
     return f"{error}; it may still make the topic: rmq topic delete {topic}"
@@ -269,7 +275,7 @@ KINDS: Mapping[str, Kind] = {"send": sends, "consume": pulls, "e2e": round_trips
 
 
 async def measure(admin: Admin, kind: str, place: Place, load: Load, tally: Tally | None = None) -> Tally:
-    """Carry out a benchmark of KINDS, counted in a tally; raises ClientError if it cannot begin."""
+    """Run a benchmark of KINDS, counted in a tally. Raise ClientError if it cannot begin."""
     tally, perm = tally or Tally(), Perm.READ if kind == "consume" else Perm.WRITE
     async with opened(admin, place, perm) as queues:
         if kind == "consume" and place.is_own:
@@ -279,5 +285,5 @@ async def measure(admin: Admin, kind: str, place: Place, load: Load, tally: Tall
 
 
 def document(kind: str, place: Place, load: Load, tally: Tally) -> dict[str, Any]:
-    """Return the JSON document: times in microseconds, `elapsed` in seconds, ends of buckets included."""
+    """Return the JSON document: times in microseconds, `elapsed` in seconds, inclusive ends of buckets."""
     return {"bench": kind, "topic": place.topic, **load.document(), **tally.document()}

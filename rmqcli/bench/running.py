@@ -1,7 +1,7 @@
-"""Runs operations at a pace, at most so many at a time, and counts what comes of each.
+"""Runs operations at a pace, with a limit on those in flight, and counts their results.
 
-An operation that finds no room waits, which its latency includes. The time of a worker that sleeps has a
-precision of about a millisecond, which latencies include and times of service do not.
+An operation above the limit waits, which its latency includes. A sleeping worker wakes with a precision of
+about a millisecond, which latencies include and service times do not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from rmqcli.client import (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`rate` operations a second, `count` of them, those that start within `seconds`; None: no limit."""
+    """`rate` operations per second, at most `count` of them, and only those that start within `seconds`;
+    None: no limit.
+    """
 
     rate: float
     count: int | None = None
@@ -43,7 +45,7 @@ class Pace:
 
     @property
     def total(self) -> int | None:
-        """The number of operations that become due; None: no end."""
+        """The number of operations that become due; None: unlimited."""
         in_time = None if self.seconds is None else math.ceil(self.seconds * self.rate)
         limits = [limit for limit in (self.count, in_time) if limit is not None]
         return min(limits, default=None)
@@ -54,15 +56,15 @@ class Pace:
 
 
 class StoredUnsafely(ClientError):
-    """A message that was stored, but not flushed or replicated in time."""
+    """A message was stored, but not flushed or replicated in time."""
 
 
 class NotPulled(ClientError):
-    """A pull without messages where there had been some."""
+    """A pull returned no messages although the queue had some."""
 
 
 class NotReceived(ClientError):
-    """A message that was stored, but did not arrive in time."""
+    """A message was stored, but did not arrive in time."""
 
 
 _KINDS: tuple[tuple[type[ClientError], str], ...] = (
@@ -77,16 +79,18 @@ _KINDS: tuple[tuple[type[ClientError], str], ...] = (
 OTHER = "failed"
 
 Operation = Callable[[int, float], Awaitable[int]]
-"""Carries out operation `number`, due at a time of trio's clock; returns the number of messages, raises
-ClientError."""
+"""Carries out operation `number`, due at a time of trio's clock. Returns the number of messages, and raises
+ClientError.
+"""
 
 
 @dataclass(slots=True)
 class Tally:
     """The result of a run. `failed` counts operations by kind, `errors` holds the last error of each kind.
 
-    `latency` counts from the time at which an operation was due, `service` from its start; neither has those
-    that failed. `started` operations of `due` ones; None: their number has no end. Times are seconds.
+    `latency` is measured from the time at which an operation was due, `service` from its start; both exclude
+    failed operations. `started` counts those of the `due` ones that were started; `due` is None if unlimited.
+    Times are in seconds.
     """
 
     due: int | None = None
@@ -107,12 +111,12 @@ class Tally:
 
     @property
     def not_started(self) -> int:
-        """Operations that were due, but found no room before the end."""
+        """The number of operations that were due but could not start before the end."""
         return (self.due or self.started) - self.started
 
     @property
     def rate(self) -> float:
-        """Operations a second that succeeded."""
+        """The successful operations per second."""
         return self.done / self.seconds if self.seconds else 0.0
 
     def document(self) -> dict[str, Any]:
@@ -134,7 +138,7 @@ def _times(found: Histogram) -> dict[str, Any]:
 
 
 async def run(pace: Pace, in_flight: int, operation: Operation, tally: Tally) -> None:
-    """Carry out the operations of a pace into `tally`, at most `in_flight` at a time."""
+    """Carry out the operations of a pace, at most `in_flight` at a time, and count them in `tally`."""
     tally.due = pace.total
     begun = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -187,14 +191,14 @@ class Load:
 
 
 def producer_of(admin: Admin) -> Producer:
-    """Return a producer that neither sends again nor compresses, since both would change what is measured."""
+    """Return a producer that neither retries nor compresses, because both would change what is measured."""
     return Producer(
         GROUP, instance=admin.instance, retries=0, compression=None, send_timeout=admin.instance.timeout
     )
 
 
 async def send(producer: Producer, message: Message, queue: MessageQueue) -> None:
-    """Send one message; raises StoredUnsafely for every status but SEND_OK."""
+    """Send one message. Raise StoredUnsafely for every status but SEND_OK."""
     sent = await producer.send(message, queue=queue)
     if sent.status is not SendStatus.SEND_OK:
         raise StoredUnsafely(f"{queue.broker_name}: {sent.status.name}")
@@ -213,7 +217,9 @@ def sending(producer: Producer, queues: Sequence[MessageQueue], size: int) -> Op
 
 
 async def warm_up(producer: Producer, queues: Sequence[MessageQueue], body: bytes) -> None:
-    """Open the connections by one message for each broker; what fails here fails again in the run."""
+    """Open the connections by sending one message to each broker. Errors are ignored: they occur again in the
+    run.
+    """
     first = {queue.broker_name: queue for queue in reversed(queues)}
 
     async def one(queue: MessageQueue) -> None:

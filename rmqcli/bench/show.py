@@ -29,7 +29,7 @@ COMPARED = (
 
 
 def rows(tally: Tally) -> list[list[Any]]:
-    """Return a row for the latency and one for the time of service, in milliseconds."""
+    """Return a row for the latency and one for the service time, in milliseconds."""
     failed = sum(tally.failed.values())
     found = {"latency": tally.latency, "service": tally.service}
     return [

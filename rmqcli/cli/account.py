@@ -1,7 +1,7 @@
-"""Requests are signed if an account is named: brokers with access control want that.
+"""Requests are signed if an account is named: brokers with access control require that.
 
-The access key is that of the first of --access-key, RMQ_ACCESS_KEY and the profile in effect, or it is in the
-file of keys. The secret key comes from the first of these that is set:
+The access key comes from the first of --access-key, RMQ_ACCESS_KEY and the profile in effect, or from the key
+file. The secret key comes from the first of these that is set:
 
     --secret-key-file FILE     the first line of the file, or the keys in a key file of Java's clients
                                (AccessKey=…, SecretKey=…) or in tools.yml of mqadmin
@@ -11,8 +11,8 @@ file of keys. The secret key comes from the first of these that is set:
     the profile                what `rmq profile add` or `edit` kept of these options, or `rmq profile import`
     the terminal               where the secret key is asked for
 
-Secrets that belong to another access key are left out. RMQ_SECURITY_TOKEN, or a key file, may add a security
-token. No secret key is shown, logged or put on a command line; a file of keys that others may read causes a
+Secrets that belong to another access key are ignored. RMQ_SECURITY_TOKEN, or a key file, may add a security
+token. No secret key is shown, logged or put on a command line; a key file that others may read causes a
 warning.
 """
 
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from rmqcli.client.wire.credentials import Credentials, Keys
 
 COMMAND_SECONDS = 60.0
-"""The time for a command that prints a secret: it may ask for a passphrase."""
+"""Time limit of a command that prints a secret: it may ask for a passphrase."""
 
 
 class _Source(NamedTuple):
-    """A place that may name an account; `secrets` get its keys, in order, None: it names no secret."""
+    """A source that may name an account. `secrets` get its keys, in order; each returns None if it names no
+    secret.
+    """
 
     name: str
     access_key: str | None = None
@@ -51,14 +53,14 @@ class _Source(NamedTuple):
 
 
 _known: dict[tuple[_Source, ...], Credentials | None] = {}
-"""Accounts by where they come from: a process asks for a secret once."""
+"""Accounts by their sources, so that a process asks for a secret only once."""
 
 
 def account(given: Given, endpoint: Endpoint) -> Credentials | None:
     """Return the account of a command line, None if none is named.
 
-    A usage error without a secret key, or without an access key for it; CommandError when a file or command
-    does not give one.
+    Raise a usage error if the secret key, or the access key for it, is missing, and CommandError if a file or
+    command does not provide one.
     """
     sources = tuple(_sources(given, endpoint))
     if sources not in _known:
@@ -67,7 +69,7 @@ def account(given: Given, endpoint: Endpoint) -> Credentials | None:
 
 
 def access_key(given: Given, endpoint: Endpoint) -> tuple[str | None, str | None]:
-    """Return the access key in use and what named it, as far as they are known without a secret."""
+    """Return the access key in use and its source, as far as they are known without a secret."""
     sources = tuple(_sources(given, endpoint))
     named = next((one for one in sources if one.access_key), None)
     if named is not None:
@@ -77,7 +79,7 @@ def access_key(given: Given, endpoint: Endpoint) -> tuple[str | None, str | None
 
 
 def kept(given: Given) -> dict[str, Any]:
-    """Return the fields of a profile that the options of an account set: keys that are in a file stay there."""
+    """Return the fields of a profile that the account options set. Keys in a file stay there."""
     fields: dict[str, Any] = {}
     if given.secret_key_file or given.secret_command:
         fields = dict.fromkeys(("secret_key", "secret_key_file", "secret_command", "security_token"))
@@ -144,8 +146,9 @@ def _keys(source: _Source) -> Keys:
 
 
 def file_keys(path: str) -> Keys:
-    """Return the keys in a file, with a warning if others may read it. OSError; a usage error for a file
-    without keys."""
+    """Return the keys in a file, and warn if others may read it. Raise OSError, and a usage error for a file
+    without keys.
+    """
     from rmqcli.client.errors import InvalidRequest
     from rmqcli.client.wire.credentials import is_exposed, read_keys
 

@@ -34,7 +34,9 @@ from rmqcli.cli.settings import Given, Settings
 
 
 class Entry(NamedTuple):
-    """The location of a command: `attribute` of `module` is its `typer.Typer`; its section in `rmq --help`."""
+    """The location of a command and its section in `rmq --help`. Its `typer.Typer` is the `attribute` of
+    `module`.
+    """
 
     module: str
     section: str
@@ -241,7 +243,7 @@ def run(arguments: Sequence[str]) -> ExitCode:
 
 
 def _settings(arguments: Sequence[str], given: Given) -> Settings:
-    """Return the settings for the report of an error, which may have come before the options were parsed."""
+    """Return the settings for the report of an error, which may have occurred before the options were parsed."""
     words = set(takewhile(lambda word: word != "--", arguments))
     verbose = not words.isdisjoint(("-v", "-vv", "--verbose"))
     return Settings(replace(given, json="--json" in words, verbose=verbose))

@@ -51,7 +51,7 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     "quiet": (bool | None, _option("--quiet", help="Show no progress and no notes on standard error.")),
     "timeout": (
         float | None,
-        _option("--timeout", metavar="SECONDS", min=0.001, help="Time limit of each request."),
+        _option("--timeout", metavar="SECONDS", min=0.001, help="Timeout per request."),
     ),
     "map": (
         list[str] | None,
@@ -63,11 +63,13 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     ),
     "secret_key_file": (
         str | None,
-        _option("--secret-key-file", metavar="FILE", help="Its secret key, or a key file of Java."),
+        _option("--secret-key-file", metavar="FILE", help="File with its secret key, or a key file of Java."),
     ),
     "secret_command": (
         str | None,
-        _option("--secret-command", metavar="COMMAND", help="Prints its secret key, e.g. 'pass rmq'."),
+        _option(
+            "--secret-command", metavar="COMMAND", help="Command that prints its secret key, e.g. 'pass rmq'."
+        ),
     ),
     "confirm": (
         str | None,
@@ -75,7 +77,7 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     ),
     "tls": (
         bool | None,
-        _option("--tls/--no-tls", show_default=False, help="Connect by TLS; see `rmq help tls`."),
+        _option("--tls/--no-tls", show_default=False, help="Connect over TLS; see `rmq help tls`."),
     ),
     "tls_ca": (
         str | None,
@@ -100,12 +102,12 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
 
 
 GIVEN = "rmq.given"
-"""The key of the global options in the values that all contexts of a command line share (Click's `meta`)."""
+"""The key of the global options in `meta`, the values that all Click contexts of a command line share."""
 
 
 def global_options(function: Callable[..., None], prints: Rows | None = None) -> Callable[..., None]:
-    """Add the global options to a command, and those of rows if it `prints` rows; pass them as `settings:
-    Settings` if it has such a parameter.
+    """Add the global options to a command, and the options of rows if it `prints` rows; pass them as
+    `settings: Settings` if it has such a parameter.
     """
     signature = inspect.signature(function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
@@ -175,8 +177,8 @@ class _Quick:
 def _refuse_repeated(context: Any, order: Iterable[Any]) -> None:
     """Raise a usage error if an option that holds one value was given twice: Click would drop the first.
 
-    `order` has a parameter as often as it was given on the command line, not what comes from defaults. Plain
-    flags may be repeated; those with a contrary (--tls/--no-tls) may not.
+    `order` lists a parameter once for each time it was given on the command line; defaults are not in it.
+    Plain flags may be repeated; flags with an opposite (--tls/--no-tls) may not.
     """
     counts = Counter(one for one in order if one.param_type_name == "option")
     for option, times in counts.items():
@@ -212,9 +214,11 @@ class SectionedCommand(_Quick, TyperCommand):
 
 
 def import_parts(module: ModuleType, verb: str | None = None) -> Sequence[str]:
-    """Import the modules of a noun, up to the one with a verb; return the names of all, in the order of help.
+    """Import the modules of a noun, up to the one with a verb. Return the names of all modules, in the order
+    of help.
 
-    A package of several has their names as MODULES. Each takes 5 to 10 ms, since all its commands are made.
+    A package with several modules lists them in MODULES. Importing one takes 5 to 10 ms, because all its
+    commands are created.
     """
     parts: Sequence[str] = getattr(module, "MODULES", ())
     for part in parts:
@@ -225,7 +229,7 @@ def import_parts(module: ModuleType, verb: str | None = None) -> Sequence[str]:
 
 
 def _completed(words: Sequence[str], parameters: Iterable[Any]) -> Iterator[str]:
-    """Yield the words, with the value of each option whose value is left out."""
+    """Yield the words, adding the value of each option whose value is omitted."""
     values = {
         name: _LEFT_OUT[one.metavar] for one in parameters if one.metavar in _LEFT_OUT for name in one.opts
     }
@@ -274,9 +278,9 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command of `app`.
 
-    `example` holds the lines of its examples; `rows` says that it prints rows; `panels` has its rarer
-    options, separated by blanks, by the title of their panel in the help, which shows all others first,
-    together. `usage_code` is the exit code for a command line that is wrong.
+    `example` holds the lines of its examples; `rows` is given if it prints rows; `panels` maps titles of
+    panels in the help to its rarer options, separated by blanks; all other options are shown first, together.
+    `usage_code` is the exit code for an invalid command line.
     """
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
     label = "Examples" if "\n" in example.strip() else "Example"
@@ -295,7 +299,7 @@ def command(
 def command_group(
     name: str, text: str, cls: type[SectionedGroup] = SectionedGroup, *, usage_code: int = ExitCode.USAGE
 ) -> typer.Typer:
-    """Return a group of commands, `rmq NAME COMMAND`. `usage_code` is that of an unknown command."""
+    """Return a group of commands, `rmq NAME COMMAND`. `usage_code` is the exit code for an unknown command."""
     app = typer.Typer(name=name, cls=cls, add_completion=False, rich_markup_mode=None, help=text)
     action = global_options(_no_action)
     action.usage_code = usage_code  # type: ignore[attr-defined]
@@ -313,12 +317,12 @@ def _no_action() -> None:
 
 
 BARE = "run"
-"""The command of a line that names none."""
+"""The command of a command line that names none."""
 _HELP = frozenset({"-h", "--help"})
 
 
 class BareGroup(SectionedGroup):
-    """A group whose command `run` may be left out; `--help` without a command is that of the group."""
+    """A group whose command `run` may be omitted; `--help` without a command shows the help of the group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if _names_a_command(args, self._valued(ctx)):

@@ -1,9 +1,9 @@
-"""Names for shells to complete: `rmq __complete KIND WORD...` prints those of a kind, one a line.
+"""Names for shells to complete: `rmq __complete KIND WORD...` prints those of a kind, one per line.
 
-The words are those of the command line before the one that is completed: its `-n`, `--profile`, `--map` and
-`--tls…` choose the cluster. Nothing is ever an error here, and nothing waits for a server: the names are
-those of the cache, and if these are old, another process asks for new ones (`rmq __complete --ask KIND
-WORD...`), which the next Tab has.
+The words are those of the command line before the one to complete: its `-n`, `--profile`, `--map` and
+`--tls…` choose the cluster. Nothing here is ever an error or waits for a server: the names come from the
+cache, and if they are old, another process requests new ones (`rmq __complete --ask KIND WORD...`) for the
+next Tab.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 ASKING = 3.0
-"""Seconds for the answer of a cluster, in a process for which nobody waits."""
+"""Seconds for the answer of a cluster, in the background process."""
 ALTOGETHER = 10.0
-"""Seconds after which that process ends, whatever it is at."""
+"""Seconds after which that process ends, whatever it is doing."""
 ASK = "--ask"
 _OPTIONS = {
     "-n": "namesrv",
@@ -87,14 +87,16 @@ def _place(kind: str, words: Sequence[str]) -> tuple[Path, Settings]:
 
 
 def _ask_aside(words: Sequence[str]) -> None:
-    """Start the process that asks. It has no standard streams: the shell waits for the end of these."""
+    """Start the process that queries the cluster. It has no standard streams, because the shell waits until
+    they are closed.
+    """
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     program = [sys.executable, "-m", "rmqcli", "__complete", *words]
     os.posix_spawn(sys.executable, program, os.environ, file_actions=nothing, setpgroup=0)
 
 
 def _renew(kind: str, words: Sequence[str]) -> None:
-    """Ask the cluster, and keep what it answers."""
+    """Query the cluster and cache the names."""
 
     path, settings = _place(kind, words)
     store(path, _asked(kind, settings.client_options))
@@ -114,14 +116,14 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every word with the one that follows; `--name=value` as the two."""
+    """Yield every word with the one that follows it; yield `--name=value` as two words."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         name, equals, value = word.partition("=")
         yield (name, value) if equals and name.startswith("--") else (word, following)
 
 
 def _asked(kind: str, options: dict[str, Any]) -> list[str]:
-    """Return the names that the cluster knows now. TimeoutError if it does not answer in time."""
+    """Return the names that the cluster knows now. Raise TimeoutError if it does not respond in time."""
     with _alarm(ALTOGETHER):
         import trio
 
@@ -149,7 +151,7 @@ async def names_of(kind: str, admin: Admin) -> list[str]:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after so many seconds, whatever it is at."""
+    """Raise TimeoutError in the block after `seconds`, whatever it is doing."""
 
     def ring(*_: object) -> None:
         raise TimeoutError
@@ -164,13 +166,13 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 KEPT = 60.0
-"""Seconds that names are believed."""
+"""Seconds for which cached names are valid."""
 KEPT_EMPTY = 10.0
-"""Seconds that none are believed: a cluster that did not answer may be back soon."""
+"""Seconds for which an empty list is valid: a cluster that did not respond may be back soon."""
 
 
 def cache_path(kind: str, cluster: str) -> Path:
-    """Return the file for the names of a kind; `cluster` is any text that tells clusters apart."""
+    """Return the file for the names of a kind; `cluster` is any text that identifies the cluster."""
     import hashlib
 
     folder = os.environ.get("RMQ_CACHE_DIR")
@@ -182,7 +184,9 @@ def cache_path(kind: str, cluster: str) -> Path:
 
 
 def known(path: Path) -> tuple[list[str], bool]:
-    """Return the names of a file, none if there is none, and whether it is young enough to be believed."""
+    """Return the names in a file, none if it does not exist, and whether the file is recent enough to be
+    valid.
+    """
     try:
         age = time.time() - path.stat().st_mtime
         names = path.read_text("utf-8").splitlines()
@@ -192,7 +196,7 @@ def known(path: Path) -> tuple[list[str], bool]:
 
 
 def store(path: Path, names: Sequence[str]) -> None:
-    """Write the names, which other processes may read meanwhile. OSError leaves the file as it was."""
+    """Write the names, which other processes may read meanwhile. An OSError leaves the file unchanged."""
     from rmqcli.files import replace_file
 
     replace_file(path, "".join(f"{name}\n" for name in names).encode(), durable=False, mode=OWNER_ONLY)

@@ -3,9 +3,8 @@
 The first of these that is set names the name servers: `--namesrv`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR,
 the profile named by RMQ_PROFILE, the one chosen by `rmq profile use`, the profile `default`, 127.0.0.1:9876.
 
-A profile is in effect with all that it holds if it names the name servers, or if `--profile` names it;
-options of the command line win over it. A protected profile protects its name servers however they were
-named.
+All settings of a profile take effect if it supplies the name servers, or if `--profile` names it; options of
+the command line override it. A protected profile protects its name servers however they were given.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _BETWEEN = re.compile(r"[;,]")
 
 
 class Endpoint(NamedTuple):
-    """The name servers of a cluster, where they were named, and the profile in effect with its name."""
+    """The name servers of a cluster, the source that named them, and the profile in effect with its name."""
 
     namesrv: str
     source: str
@@ -45,7 +44,8 @@ class Endpoint(NamedTuple):
 def resolve(namesrv: str | None = None, profile_name: str | None = None) -> Endpoint:
     """Return the cluster, given the values of `--namesrv` and `--profile`.
 
-    CommandError: no such profile, a malformed file of profiles; a usage error for a malformed address.
+    Raise CommandError if the profile does not exist or the profiles file is malformed, and a usage error for
+    a malformed address.
     """
     found = next(_candidates(namesrv, profile_name))
     check_addresses(found.namesrv, found.source)
@@ -53,7 +53,7 @@ def resolve(namesrv: str | None = None, profile_name: str | None = None) -> Endp
 
 
 def name_servers(namesrv: str | None = None, profile_name: str | None = None) -> str:
-    """Return only the addresses of the name servers; raises as `resolve` does."""
+    """Return only the addresses of the name servers. Raise as `resolve` does."""
     return resolve(namesrv, profile_name).namesrv
 
 
@@ -113,7 +113,7 @@ def protecting(endpoint: Endpoint) -> str | None:
 
 
 def parse_map(rules: Sequence[str]) -> dict[str, str]:
-    """Return the rules of `--map FROM=TO` by what they replace; a usage error for another form."""
+    """Return the targets of `--map FROM=TO` by FROM. Raise a usage error for another form."""
     pairs = {rule: rule.partition("=") for rule in rules}
     for rule, (source, _, target) in pairs.items():
         if not source.strip() or not target.strip() or "=" in target:

@@ -1,7 +1,7 @@
 """Maps every error to an exit code and one line on standard error.
 
-No traceback is shown without `-v`. Errors of other layers are looked up by module and class name, so that
-nothing is imported for the map.
+Tracebacks are shown only with `-v`. Errors of other layers are looked up by module and class name, so that
+the map needs no imports.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
 class Ended(typer.Exit):
     """The end of a command with an exit code and `reasons`, which are printed as lines, or with `--json` as
     the document of an error; `failures` are reasons by broker or client. `summary` is for the document of a
-    command whose output or lines have said everything, `names` are those that were meant perhaps.
+    command whose output or lines already contain everything; `names` are suggestions.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Ended(typer.Exit):
 
 
 class Judged(typer.Exit):
-    """The end of a command whose exit code is its result, as that of a monitoring plug-in: it is no error."""
+    """The end of a command whose exit code is its result, as for a monitoring plug-in; it is not an error."""
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -196,13 +196,13 @@ def _decisive(found: list[BaseException]) -> BaseException:
 
 
 def note_end(error: BaseException, lines: Sequence[str]) -> None:
-    """Add what was done until an error or Ctrl-C to its document. The error is raised again then."""
+    """Add what was done before an error or Ctrl-C to its document. The caller then raises the error again."""
     for line in lines:
         error.add_note(line)
 
 
 def _notes(error: BaseException | None) -> list[str]:
-    """Return what `note_end` has added to an error, to those in its group, and to those it came from."""
+    """Return what `note_end` added to an error, to the errors in its group, and to its causes."""
     if error is None:
         return []
     inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
@@ -211,7 +211,9 @@ def _notes(error: BaseException | None) -> list[str]:
 
 
 def _end(error: BaseException, settings: Settings) -> ExitCode:
-    """Print the lines or the document of an end, and return its exit code; a code that is a result has none."""
+    """Print the lines or the document of an end, and return its exit code. Print nothing for a code that is a
+    result.
+    """
     code = _exit_status(error)
     if code is ExitCode.DONE or isinstance(error, (BrokenPipeError, Judged)):
         return code
@@ -263,7 +265,7 @@ def error_document(
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message in one line; usage errors name the command whose help to read."""
+    """Return the message in one line; a usage error names the command whose help to read."""
     if isinstance(error, ClickException):
         return _click_message(error)
     if isinstance(error, typer.Abort):
@@ -294,7 +296,7 @@ def _click_message(error: BaseException) -> str:
 
 
 def _plain_words(text: str) -> str:
-    """Return the text of a wrong value without the words of typer's validator."""
+    """Return the text about an invalid value without the words of typer's validator."""
     for pattern, words in _VALIDATOR:
         text = pattern.sub(words, text)
     return text

@@ -1,4 +1,4 @@
-"""Exit codes, whose meaning never changes as scripts depend on it, and the error that commands raise."""
+"""Exit codes, whose meaning never changes because scripts depend on it, and the error that commands raise."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ EXIT_TEXTS: Mapping[ExitCode, str] = {
 class CommandError(Exception):
     """A command cannot continue: one line that names the object and the remedy, and the exit code `code`.
 
-    `missing`: kind and name of what does not exist, `known`: the names that do, None if the
-    cluster is to be asked.
+    `missing`: kind and name of the object that does not exist; `known`: the existing names, or None to query
+    the cluster.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ def in_words(text: str) -> str:
 
 
 def row_of(parameter: Any, context: Any) -> Row | None:
-    """Return how an argument or option is typed, and its text; None if it is hidden."""
+    """Return the usage and the text of an argument or option; None if it is hidden."""
     record = parameter.get_help_record(context)
     if record is None:
         return None
@@ -59,7 +59,7 @@ def is_global(parameter: Any) -> bool:
 
 
 def panel_title(parameter: Any) -> str:
-    """Return the title of the panel that an option declares itself, "" if none."""
+    """Return the title of the panel that an option itself declares, or ""."""
     title = getattr(parameter, "rich_help_panel", None)
     return "" if title is None or title == GLOBAL_PANEL else str(title)
 
@@ -76,7 +76,7 @@ def examples(epilog: str | None) -> list[str]:
 
 
 def command_path(context: Any) -> str:
-    """Return the names of a command without that of the program: "offsets show"."""
+    """Return the path of a command without the program name: "offsets show"."""
     names: list[str] = []
     while context.parent is not None:
         names.insert(0, context.info_name)
@@ -104,7 +104,7 @@ def write_help(command: Any, context: Any, formatter: Any) -> None:
 
 
 def write_group_help(group: Any, context: Any, formatter: Any) -> None:
-    """Write the help of a group of commands; that of `rmq` itself describes the global options, too."""
+    """Write the help of a group of commands; that of `rmq` itself also describes the global options."""
     root = context.parent is None
     group.format_usage(context, formatter)
     _text(formatter, " ".join(summary_and_details(group.help or "")))
@@ -124,7 +124,7 @@ def _some(parameters: Iterable[Any], context: Any) -> Iterator[Row]:
 
 
 def _named(command: Any, context: Any, kind: str) -> dict[str, Row]:
-    """Return the rows of the arguments or options by name, but for global ones and --help."""
+    """Return the rows of the arguments or options by name, except global ones and --help."""
     parameters = [one for one in command.get_params(context) if one.param_type_name == kind]
     chosen = [one for one in parameters if not is_global(one) and "--help" not in one.opts]
     found = ((max(one.opts, key=len), row_of(one, context)) for one in chosen)
@@ -138,7 +138,7 @@ def panels_of(command: Any) -> Mapping[str, str]:
 
 
 def _panels(command: Any, options: dict[str, Row]) -> dict[str, list[Row]]:
-    """Take the rarer options out of `options`; return them by the title of their panel."""
+    """Remove the rarer options from `options`, and return them by the title of their panel."""
     titles = panels_of(command).items()
     found = {
         title: [options.pop(name) for name in names.split() if name in options] for title, names in titles
@@ -147,7 +147,7 @@ def _panels(command: Any, options: dict[str, Row]) -> dict[str, list[Row]]:
 
 
 def _rows_panel(command: Any, options: dict[str, Row]) -> dict[str, list[Row]]:
-    """Take the options of rows out of `options`; return them by the title of their panel."""
+    """Remove the options of rows from `options`, and return them by the title of their panel."""
     names = [max(one.opts, key=len) for one in command.params if panel_title(one) == PANEL]
     return {PANEL: [options.pop(name) for name in names]} if names else {}
 
@@ -181,7 +181,7 @@ def _text(formatter: Any, text: str) -> None:
 
 
 def _lines(formatter: Any, title: str, lines: Sequence[str]) -> None:
-    """Write lines that are typed, which must not be broken."""
+    """Write lines that users type, which must not be wrapped."""
     if lines:
         with formatter.section(title):
             formatter.write("".join(f"  {line}\n" for line in lines))

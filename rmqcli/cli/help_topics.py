@@ -38,7 +38,7 @@ schema is in the package, too (rmqcli/render/output.schema.json)."""
 
 
 def formats() -> str:
-    """Return the text on FORMAT, and where JSON is described."""
+    """Return the text on FORMAT, and the place where JSON is described."""
     from rmqcli.render import message_format
 
     return f"{_document(message_format.__doc__)}\n\n{JSON_PLACE}"
@@ -83,9 +83,9 @@ def tls() -> str:
 
 
 def fitted(text: str, width: int = WIDTH) -> str:
-    """Return a text in lines of at most `width` characters, but for words that are longer.
+    """Return a text in lines of at most `width` characters, except for longer words.
 
-    Paragraphs are filled; a line that is indented keeps its indent, and goes on below its last column.
+    Paragraphs are filled; an indented line keeps its indent and continues below its last column.
     """
     import textwrap
 
@@ -120,14 +120,14 @@ TOPICS: Mapping[str, Callable[[], str]] = {
 
 
 class Example(NamedTuple):
-    """A command line, and what it does."""
+    """A command line and its description."""
 
     command: str
     text: str
 
 
 class Subject(NamedTuple):
-    """The examples of a subject, and what they are about."""
+    """The examples of a subject, and their topic."""
 
     about: str
     examples: tuple[Example, ...]
@@ -146,7 +146,7 @@ def subjects() -> Mapping[str, Subject]:
 
 
 def subject(name: str) -> Subject:
-    """Return one subject; a usage error that lists them if there is none of this name."""
+    """Return one subject. Raise a usage error that lists all of them if there is none of this name."""
     known = subjects()
     if name not in known:
         raise usage_error(f"no examples of {name!r}: expected {', '.join(known)}")

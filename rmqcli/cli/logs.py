@@ -20,7 +20,7 @@ _CLIENT = "rmqcli.client"
 
 
 class Escaped(logging.Formatter):
-    """Formats a record with its traceback; neither its text nor that of an error forges a line."""
+    """Formats a record with its traceback; neither its text nor that of an error can forge a line."""
 
     def formatException(self, ei: Any) -> str:
         return printable(super().formatException(ei))

@@ -13,7 +13,7 @@ from rmqcli.cli.exit_codes import usage_error
 
 
 class OptionGroup:
-    """Base class of these dataclasses."""
+    """Base class of dataclasses whose fields are options."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
 
 
 def expand(parameters: Iterable[inspect.Parameter]) -> Iterator[inspect.Parameter]:
-    """Yield the parameters, with the fields of each group in its place."""
+    """Yield the parameters, replacing each group by its fields."""
     for parameter in parameters:
         group = _group_of(parameter)
         if group is None:
@@ -36,7 +36,7 @@ def expand(parameters: Iterable[inspect.Parameter]) -> Iterator[inspect.Paramete
 
 
 def gather(parameters: Iterable[inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command with these parameters, given values by the names of `expand`."""
+    """Return the arguments of a command with these parameters; `values` have the names of `expand`."""
     left = dict(values)
     made: dict[str, Any] = {}
     for parameter in parameters:
@@ -52,7 +52,7 @@ def _group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
 
 
 OPTIONAL_SECONDS = "[SECONDS]"
-"""Metavar of an option whose value may be left out; `rmqcli.cli.command` knows the value then."""
+"""Metavar of an option whose value may be omitted; `rmqcli.cli.command` then supplies the value."""
 
 TopicArgument = Annotated[str, Argument(metavar="TOPIC", help="Name of the topic.")]
 BrokerOption = Annotated[
@@ -148,6 +148,6 @@ def check_filter(tag: str, where: str | None) -> None:
 
 
 def at_least_zero(name: str, number: int) -> None:
-    """Raise a usage error for a negative argument: help would show a minimum as `[x>=0]`."""
+    """Raise a usage error for a negative argument. A `min` of typer would show as `[x>=0]` in the help."""
     if number < 0:
         raise usage_error(f"{name} {number}: expected 0 or more")

@@ -1,9 +1,9 @@
 """Converts the values of simple options without typer's validator, which is slow to build.
 
 Some versions of typer build a pydantic adapter for every parameter of a command that runs; this takes longer
-than most commands. Strings, numbers, paths and lists of these need none; a path is one of this machine, also
-as a `file:` URI. A value that is not plainly valid
-(not a number, out of range, missing) goes to typer, which raises its usual error.
+than most commands. Strings, numbers, paths and lists of these need none; a path is on this machine, and may
+be a `file:` URI. A value that is not plainly valid (not a number, out of range, missing) is passed to typer,
+which raises its usual error.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def install(parameters: Iterable[Any], plain: Mapping[str, Plain]) -> None:
-    """Put the fast conversion before typer's in Click's parameter objects."""
+    """Insert the fast conversion before typer's in Click's parameter objects."""
     for parameter in parameters:
         if parameter.name in plain:
             parameter.process_value = _processor(plain[parameter.name], parameter, parameter.process_value)
@@ -108,7 +108,7 @@ def _processor(
 
 
 def _refused(value: Any, metavar: str | None) -> str | None:
-    """Return why a value is refused that typer would accept."""
+    """Return the reason for refusing a value that typer would accept."""
     if isinstance(value, float) and isnan(value):  # passes every bound
         return "nan is not a number"
     texts = value if isinstance(value, list) else [value]
@@ -118,7 +118,7 @@ def _refused(value: Any, metavar: str | None) -> str | None:
 
 
 def skip_when_absent(parameter: Any) -> None:
-    """Skip conversion and callback of an option of typer's own (`--help`) unless it was given."""
+    """Skip conversion and callback of one of typer's options (`--help`) unless it was given."""
     if parameter is None or "process_value" in vars(parameter):
         return
     otherwise = parameter.process_value

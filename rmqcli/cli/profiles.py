@@ -1,4 +1,4 @@
-"""The file of profiles: what commands need to know of a cluster, by name.
+"""The profiles file: connection settings of clusters, by name.
 
 `profiles.toml` is in the user's configuration folder, or in the folder that `RMQ_CONFIG_DIR` names. It has a
 table `[profiles.NAME]` for each profile, and `current = "NAME"` for the one in use. It may be edited by hand;
@@ -40,7 +40,7 @@ def check_name(name: str) -> str:
 
 
 def load_file() -> ProfilesFile:
-    """Return the content of the file, empty if there is none. CommandError if it is malformed."""
+    """Return the content of the file, empty if there is none. Raise CommandError if it is malformed."""
     import tomllib
 
     path = profiles_path()
@@ -65,7 +65,7 @@ def _checked(path: Path, tables: Mapping[str, Any]) -> ProfilesFile:
 
 
 def load_profiles() -> dict[str, Profile]:
-    """Return the profiles by name; raises as `load_file` does."""
+    """Return the profiles by name. Raise as `load_file` does."""
     return load_file().profiles
 
 
@@ -75,7 +75,7 @@ def profile(name: str) -> Profile:
 
 
 def profile_in(file: ProfilesFile, name: str) -> Profile:
-    """Return a profile of a loaded file; raises as `profile` does."""
+    """Return a profile of a loaded file. Raise as `profile` does."""
     if name not in file.profiles:
         known = ", ".join(sorted(file.profiles)) or "none"
         text = f"profile {name} not found in {profiles_path()} (known: {known})"
@@ -84,7 +84,7 @@ def profile_in(file: ProfilesFile, name: str) -> Profile:
 
 
 def save_file(file: ProfilesFile) -> Path:
-    """Write the file as a whole, so that a reader never sees half of it, and return its path."""
+    """Write the file atomically, so that a reader never sees half of it, and return its path."""
     from rmqcli.files import replace_file
 
     path = profiles_path()
@@ -103,11 +103,12 @@ def save_profile(name: str, value: Profile) -> Path:
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The settings by which commands reach a cluster; None: not set.
 
-    `namesrv`: addresses separated by semicolons. `map`: where connections to an address go instead (see
+    `namesrv`: addresses separated by semicolons. `map`: replacement addresses for connections (see
     `rmqcli.client.wire.addresses`). `timeout`: seconds for one request. `group`: the consumer group of
-    commands that name none. `protected`: changes that ask want the name of the profile. `access_key`: the
-    account that signs requests; its secret key is `secret_key`, or in `secret_key_file`, or is what
-    `secret_command` prints, or is asked for. `tls…`: the global options of these names.
+    commands that name none. `protected`: confirmations of changes require the name of the profile.
+    `access_key`: the account that signs requests; its secret key is `secret_key`, is read from
+    `secret_key_file`, is printed by `secret_command`, or is typed at a prompt. `tls…`: the global options of
+    these names.
     """
 
     namesrv: str
@@ -131,7 +132,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return f"Profile({self.namesrv!r}, access_key={self.access_key!r})"
 
     def __post_init__(self) -> None:
-        """Raise ValueError, which msgspec reports with the place, for values that no command could use."""
+        """Raise ValueError, to which msgspec adds the position, for values that no command could use."""
         if not self.namesrv.strip():
             raise ValueError("namesrv is empty")
         if self.timeout is not None and not self.timeout > 0:
@@ -161,7 +162,7 @@ def _fields(profile: Profile) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """Return a text, number, truth value or table of texts; those of JSON are TOML, too."""
+    """Return the TOML of a text, number, truth value or table of texts; JSON values are also valid TOML."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value, ensure_ascii=True)

@@ -1,6 +1,7 @@
-"""Remedies for an error: names like the one that does not exist, and where an address came from.
+"""Remedies for an error: names similar to one that does not exist, and the source of an address.
 
-Names come from the cluster, which is asked once more, for a moment; without an answer there is no suggestion.
+Names come from the cluster, which is queried once more, with a short time limit; without an answer there is
+no suggestion.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SUGGESTIONS = 3
 LIKE = 0.75
-"""The share of characters that names which are alike have in common (difflib's ratio)."""
+"""The share of common characters from which names are similar (difflib's ratio)."""
 SECONDS = 2.0
-"""The time for names of the cluster: nobody waits longer for a suggestion."""
+"""Time limit of the query for names: nobody waits longer for a suggestion."""
 
 
 class Remedy(NamedTuple):
-    """The remedy as the end of a sentence, and the names that were meant perhaps, likeliest first."""
+    """The remedy as the end of a sentence, and the suggested names, likeliest first."""
 
     text: str = ""
     names: tuple[str, ...] = ()
 
 
 def close_names(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the known names that are like a name, likeliest first; case does not count."""
+    """Return the known names that are similar to a name, likeliest first, ignoring case."""
     import difflib
 
     folded = {one.casefold(): one for one in known}
@@ -71,7 +72,7 @@ def _remedy(error: Any, settings: Settings) -> Remedy:
 
 
 def reaching_remedy(error: BaseException, settings: Settings) -> str:
-    """Return what `rmq doctor` would say of a server that cannot be talked to."""
+    """Return the remedy that `rmq doctor` gives for an unreachable server."""
     from rmqcli.client.wire.addresses import name_servers
     from rmqcli.doctor.reaching import remedy_of
 
@@ -83,7 +84,7 @@ def reaching_remedy(error: BaseException, settings: Settings) -> str:
 
 
 def address_remedy(error: BaseException, settings: Settings) -> str:
-    """Return where the address of an unreachable name server came from, and the ways to another."""
+    """Return the source of an unreachable name server's address, and the ways to give another one."""
     if type(error).__name__ != "NoNameServer":
         return ""
     endpoint = settings.endpoint
@@ -96,7 +97,7 @@ def address_remedy(error: BaseException, settings: Settings) -> str:
 
 
 def account_remedy(error: BaseException, settings: Settings) -> str:
-    """Return which account was refused by access control, or how to name one."""
+    """Return the account that access control refused, or the way to name one."""
     if not getattr(error, "by_account", False):
         return ""
     from rmqcli.cli.account import access_key
@@ -106,7 +107,7 @@ def account_remedy(error: BaseException, settings: Settings) -> str:
 
 
 def _lost_brokers(settings: Settings) -> str:
-    """Return which brokers earlier runs saw: a name server forgets their topics, too."""
+    """Return a text about lost brokers that earlier runs saw: a name server also forgets their topics."""
     from rmqcli.cli.running import now_ms
     from rmqcli.doctor.survey import SeenFile
 

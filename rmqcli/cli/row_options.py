@@ -17,7 +17,7 @@ class Rows(Enum):
     """The JSON of a command that prints rows."""
 
     LIST = 1
-    """A list of rows, or a row a line."""
+    """A list of rows, or one row per line."""
     DOCUMENT = 2
     """A document of another form."""
 
@@ -31,7 +31,7 @@ _SORT_HELP = "Order of the rows; -COLUMN is descending, commas separate several.
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "columns": (list[str] | None, _option("--columns", metavar="NAMES", help=_COLUMNS_HELP)),
     "sort": (list[str] | None, _option("--sort", metavar="[-]COLUMN", help=_SORT_HELP)),
-    "header": (bool | None, _option("--header", help="Begin the lines of a pipe with the names of columns.")),
+    "header": (bool | None, _option("--header", help="Begin piped output with the names of columns.")),
     "csv": (bool | None, _option("--csv", help="Output CSV with a header (RFC 4180).")),
 }
 

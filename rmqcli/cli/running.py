@@ -1,4 +1,4 @@
-"""Runs asynchronous code from a synchronous command. trio is imported when a command runs, not before."""
+"""Runs asynchronous code from a synchronous command. trio is imported only when a command runs."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Given:
 
 
 def _names(lists: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the names of lists whose commas separate them."""
+    """Return the names in comma-separated lists."""
     return tuple(name.strip() for text in lists or () for name in text.split(",") if name.strip())
 
 
@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def terminal(self) -> bool:
-        """True if a terminal shows results in the way that suits people: no columns, order or CSV are asked for."""
+        """True if a terminal shows results formatted for people: no columns, order or CSV are requested."""
         return self.tty and not self.rows.chosen
 
     @property
@@ -124,7 +124,7 @@ class Settings:
 
     @property
     def endpoint_words(self) -> str:
-        """The options that name this cluster in a command to be run later, perhaps elsewhere."""
+        """The options that name this cluster in a command to run later, perhaps elsewhere."""
         import shlex
 
         found = self.endpoint
@@ -198,7 +198,7 @@ class Settings:
         return self.given.timeout if self.given.timeout or profile is None else profile.timeout
 
     def tls(self, endpoint: Endpoint) -> Tls | None:
-        """Return the TLS of connections, None for plain ones. Says once if servers are not checked."""
+        """Return the TLS settings of connections, None for plain ones. Warn once if servers are not checked."""
         from rmqcli.cli.tls import is_unchecked, tls_of, warn_unchecked
 
         found = tls_of(self.given, endpoint.profile)

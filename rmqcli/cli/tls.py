@@ -1,4 +1,4 @@
-"""Connections use TLS if anything here asks for it. Each setting comes from the first place that has it: the
+"""TLS is used if any of these settings asks for it. For each setting, the first source that has it wins: the
 option, the profile in effect, the variable, Java's file.
 
     --tls, --no-tls      RMQ_TLS=1, 0       connect by TLS, or not
@@ -8,11 +8,11 @@ option, the profile in effect, the variable, Java's file.
     --tls-insecure       RMQ_TLS_INSECURE   accept every server
     --tls-config FILE    RMQ_TLS_CONFIG     Java's tls.properties: tls.enable, tls.client.trustCertPath, ...
 
-All of them imply --tls. A server is checked if a CA is known. By --tls-ca its certificate must also be for
-the address that is connected to; by a trustCertPath of Java's file it need not, as in Java. Without a CA, a
-line on standard error says that nothing is checked, unless --tls-insecure has asked for that.
+All of them imply --tls. A server is checked if a CA is known. With --tls-ca, its certificate must also be
+valid for the address; with a trustCertPath of Java's file it need not, as in Java. Without a CA, a line on
+standard error warns that nothing is checked, unless --tls-insecure is given.
 
-A profile keeps what `rmq profile add` and `edit` get of these options, and `tls = false` for --no-tls.
+A profile stores those of these options that `rmq profile add` and `edit` get, and `tls = false` for --no-tls.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _WORDS = {
 def tls_of(given: Given, profile: Profile | None) -> Tls | None:
     """Return the TLS settings of clients, None for plain connections.
 
-    A usage error for settings that contradict each other; CommandError for a file that cannot be read.
+    Raise a usage error for settings that contradict each other, and CommandError for a file that cannot be
+    read.
     """
     found = resolved(given, profile)
     java = java_file(found["tls_config"]) if "tls_config" in found else {}
@@ -75,7 +76,7 @@ def tls_of(given: Given, profile: Profile | None) -> Tls | None:
 
 
 def resolved(given: Given, profile: Profile | None) -> dict[str, Any]:
-    """Return the fields that something sets, each by the first that does."""
+    """Return the fields that are set, each from the first source that sets it."""
     sources: list[Mapping[str, Any]] = [_fields(given), _fields(profile), _environment()]
     found: dict[str, Any] = {}
     for source in reversed(sources):
@@ -100,7 +101,7 @@ def is_on(found: Mapping[str, Any], java: Mapping[str, str] = {}) -> bool:
 
 
 def java_file(path: str) -> dict[str, str]:
-    """Return the properties of TLS in Java's file; CommandError if it cannot be read."""
+    """Return the TLS properties in Java's file. Raise CommandError if it cannot be read."""
     from codec.bodies.config import load_properties_file
     from codec.errors import BodyError
 
@@ -116,7 +117,7 @@ def java_file(path: str) -> dict[str, str]:
 
 @cache
 def warn_unchecked() -> None:
-    """Say once that servers are not checked."""
+    """Warn once that servers are not checked."""
     from rmqcli.render.output import warn
 
     warn(
@@ -149,7 +150,7 @@ def tls_text(found: Mapping[str, Any]) -> str:
 
 
 def tls_source(given: Given, profile: Profile | None, label: str) -> str:
-    """Return what sets the fields; `label` names the profile."""
+    """Return the sources of the fields; `label` names the profile."""
     sources = {"options": _fields(given), label: _fields(profile), "environment": _environment()}
     found = [name for name, fields in sources.items() if any(value is not None for value in fields.values())]
     return " and ".join(found) or "not set"

@@ -1,7 +1,7 @@
 """Opens the dead-letter topic of a group for reading.
 
-Older Java brokers create it with permission w only. Reading such a topic needs read permission for the time,
-which is given only on request, and taken away at the end.
+Older Java brokers create it with permission w only. Reading such a topic needs temporary read permission,
+which is granted only on request, and revoked at the end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ RESTORE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The readable queues of a dead-letter topic. `granted`: brokers on which it is readable for the time;
-    `failures`: brokers that did not answer, by name.
+    """The readable queues of a dead-letter topic. `granted`: brokers on which it is temporarily readable;
+    `failures`: the errors of brokers that did not respond, by name.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class Opened:
 
 @asynccontextmanager
 async def opened(admin: Admin, group: str, *, grant: bool) -> AsyncIterator[Opened]:
-    """Yield the queues. NoDeadLetters; NotReadable without `grant`; ClientError."""
+    """Yield the queues. Raise NoDeadLetters, NotReadable without `grant`, or ClientError."""
     topic = dlq_topic(group)
     failures: dict[str, ClientError] = {}
     try:

@@ -1,4 +1,4 @@
-"""A dead letter as a message: what it was before its retries, and what is noted about its way back.
+"""A dead letter as a message: its original form before its retries, and the properties of its way back.
 
 Brokers store a message that goes to the dead-letter topic with RETRY_TOPIC and ORIGIN_MESSAGE_ID (Java
 `AbstractSendMessageProcessor.consumerSendMsgBack`), 5.x also with DLQ_ORIGIN_TOPIC and DLQ_ORIGIN_MESSAGE_ID;
@@ -17,7 +17,7 @@ from rmqcli.grammar.offset_range import OffsetRange
 
 
 class DeadLetterError(Exception):
-    """Base of these errors."""
+    """Base class of these errors."""
 
 
 class NoDeadLetters(DeadLetterError):
@@ -29,11 +29,11 @@ class NotReadable(DeadLetterError):
 
 
 class JournalError(DeadLetterError):
-    """The progress file is of something else, or in use."""
+    """The progress file has another purpose, or is in use."""
 
 
 REDRIVEN_FROM: Final = "REDRIVEN_FROM"
-"""Property of a message that came back: `TOPIC BROKER QUEUE OFFSET` of its dead letter."""
+"""Property of a message that was sent back: `TOPIC BROKER QUEUE OFFSET` of its dead letter."""
 
 _ORIGIN_TOPICS = (PropertyName.DLQ_ORIGIN_TOPIC, PropertyName.RETRY_TOPIC)
 _ORIGIN_IDS = (PropertyName.DLQ_ORIGIN_MESSAGE_ID, PropertyName.ORIGIN_MESSAGE_ID)
@@ -54,19 +54,19 @@ DROPPED: Final = TIMERS | frozenset(
 
 
 def origin_topic(letter: MessageExt) -> str | None:
-    """Return the topic that the message was sent to; None if its properties do not say."""
+    """Return the topic that the message was sent to; None if its properties do not name it."""
     return next((topic for name in _ORIGIN_TOPICS if (topic := letter.properties.get(name))), None)
 
 
 def ids(letter: MessageExt) -> frozenset[str]:
-    """Return every id under which somebody may know the message, in capitals."""
+    """Return every id by which the message may be known, in upper case."""
     own = {letter.msg_id, letter.offset_msg_id}
     own |= {letter.properties[name] for name in _ORIGIN_IDS if name in letter.properties}
     return frozenset(one.upper() for one in own)
 
 
 def identity(letter: MessageExt) -> str:
-    """Return what names this letter and no other, also after its topic was deleted and made again."""
+    """Return a text that identifies this letter uniquely, even after its topic was deleted and created again."""
     return f"{letter.offset_msg_id}@{letter.store_timestamp}"
 
 
@@ -84,9 +84,10 @@ Test = Callable[[MessageExt], bool]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Letters with one of the keys, one of the ids, in the range of offsets or times, that pass the test.
+    """Selects letters with one of the keys and one of the ids, in the range of offsets or times, that pass
+    the test.
 
-    What is empty selects all.
+    An empty condition selects all.
     """
 
     keys: frozenset[str] = frozenset()

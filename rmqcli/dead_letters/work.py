@@ -1,4 +1,6 @@
-"""The dead letters of a group: read, sent back, or marked as dropped. A journal keeps what was done."""
+"""The dead letters of a group: reads them, sends them back, or marks them as dropped. A journal records what
+was done.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Journal:
     """The states of letters by identity. Entered as a context manager, it can be written to."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file, if there is one. JournalError for another file, OSError."""
+        """Read the file, if it exists. Raise JournalError for another file, and OSError."""
         self.path = path
         self._states: dict[str, State] = {}
         self._descriptor = -1
@@ -87,7 +89,7 @@ class Journal:
         return self
 
     def _end_torn_line(self) -> None:
-        """Cut off the rest of a line that a kill left: the next one would become unreadable."""
+        """Remove the partial line that a kill left: the next one would become unreadable."""
         data = self.path.read_bytes()
         os.ftruncate(self._descriptor, data.rfind(b"\n") + 1)
 
@@ -101,7 +103,7 @@ class Journal:
         return self._states.get(letter, State.OPEN)
 
     def note(self, letter: str, state: State) -> None:
-        """Write the state of a letter. OSError if the disk is full: then nothing may be sent."""
+        """Write the state of a letter. Raise OSError if the disk is full: then nothing may be sent."""
         self._append(msgspec.json.encode(_Line(letter, state)) + b"\n")
         self._states[letter] = state
 
@@ -115,9 +117,9 @@ UNKNOWN_TOPIC = ""
 
 @dataclass(slots=True)
 class Found:
-    """The letters of a group: their spans, the counts of selected ones by original topic, of those that the
-    journal excludes by state, topics that nothing can be sent to with the reason (UNKNOWN_TOPIC: no property
-    names one), errors by broker, and brokers on which the topic is readable only for the time.
+    """The letters of a group: their spans, the counts of selected ones by original topic and of those that
+    the journal excludes by state, topics that cannot be sent to with the reason (UNKNOWN_TOPIC: no property
+    names one), errors by broker, and brokers on which the topic is only temporarily readable.
     """
 
     spans: list[Span]
@@ -170,7 +172,7 @@ class Letters:
         self._to = to
 
     def target(self, letter: MessageExt) -> str:
-        """Return the topic that a letter goes to; UNKNOWN_TOPIC if nothing says."""
+        """Return the topic that a letter goes to; UNKNOWN_TOPIC if it is not known."""
         return self._to or origin_topic(letter) or UNKNOWN_TOPIC
 
     def state(self, letter: MessageExt) -> State:
@@ -200,7 +202,7 @@ class Letters:
         return found
 
     async def _refusal(self, topic: str) -> str | None:
-        """Return why nothing can be sent to a topic. A producer would make one that does not exist."""
+        """Return why a topic cannot be sent to. A producer would create one that does not exist."""
         if topic == UNKNOWN_TOPIC:
             return "no property names their topic"
         try:
@@ -228,7 +230,7 @@ class Letters:
     async def redrive(
         self, found: Found, tally: Tally, *, rate: float | None, advance: Callable[[int], None]
     ) -> None:
-        """Send the letters to their topics, `rate` a second at most."""
+        """Send the letters to their topics, at most `rate` per second."""
         queues: dict[str, cycle[MessageQueue]] = {}
         async with Producer("rmq-redrive", instance=self._admin.instance, allow_empty=True) as producer:
             for topic in found.targets:
@@ -277,7 +279,7 @@ class Letters:
         tally.done += 1
 
     async def drop(self, found: Found, tally: Tally) -> None:
-        """Mark the letters, so that no command shows or sends them any more."""
+        """Mark the letters as dropped, so that no command shows or sends them again."""
         async with self.read(found) as letters:
             async for letter in letters:
                 self._journal.note(identity(letter), State.DROPPED)

@@ -1,1 +1,3 @@
-"""Examines a cluster: a survey asks everything at once, checks judge the answers, a probe sends a message."""
+"""Diagnoses a cluster: a survey queries everything at once, checks judge the answers, a probe sends a
+message.
+"""

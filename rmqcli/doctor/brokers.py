@@ -16,14 +16,16 @@ from rmqcli.render.text import duration, listed, size
 
 MIB = 1 << 20
 BEHIND, FALLEN_BEHIND = 16 * MIB, 256 * MIB
-"""Bytes that a slave is behind its master: a warning, and what Java's masters take for lost
-(haSlaveFallbehindMax). Both are asked within a moment, in which megabytes may be stored."""
+"""Lag of a slave in bytes: the limit for a warning, and the limit from which Java's masters consider it lost
+(haSlaveFallbehindMax). Master and slave are queried at slightly different times, between which megabytes may
+be stored.
+"""
 FUTURE_MS = 60_000
 _DISK = "look at the disk of the broker and at its load"
 
 
 class Limit(NamedTuple):
-    """A figure that must not be above `above`; `text` has a place for it in `unit`s."""
+    """A figure that must not exceed `above`; `text` has a placeholder for it, in `unit`s."""
 
     name: str
     above: int
@@ -84,7 +86,7 @@ _FULL = {
 
 
 def keeps_up(survey: Survey) -> Iterator[Finding]:
-    """Each broker takes what is sent, and makes it visible."""
+    """Check that each broker accepts messages and makes them visible."""
     for seat, reading in readings(survey):
         for limit in LIMITS:
             value = number(reading.table, limit.name)
@@ -127,7 +129,9 @@ def _times(seat: Seat, reading: Reading) -> Iterator[Finding]:
 
 
 def slaves(survey: Survey) -> Iterator[Finding]:
-    """Each slave has what its master has, within BEHIND bytes; all of it if the master rests."""
+    """Check that each slave has all data of its master up to BEHIND bytes, and all of it if the master is
+    idle.
+    """
     ends: dict[str, int] = {}
     resting: set[str] = set()
     for seat, reading in readings(survey):
@@ -158,13 +162,15 @@ def slaves(survey: Survey) -> Iterator[Finding]:
 
 
 def _rests(table: Mapping[str, str]) -> bool:
-    """Return whether a broker says that it stored nothing in the last minute: putTps of 10 s, 1 and 10 min."""
+    """Return whether a broker reports that it stored nothing in the last minute: putTps is over 10 s, 1 and
+    10 min.
+    """
     rates = table.get("putTps", "").split()
     return len(rates) > 1 and all(re.fullmatch(r"0(\.0+)?", rate) for rate in rates[:2])
 
 
 def readings(survey: Survey) -> Iterator[tuple[Seat, Reading]]:
-    """Yield the brokers that gave their figures."""
+    """Yield the brokers that reported their figures."""
     for seat in survey.seats:
         answer = survey.readings.get(seat.address)
         if isinstance(answer, Reading):
@@ -172,7 +178,7 @@ def readings(survey: Survey) -> Iterator[tuple[Seat, Reading]]:
 
 
 def number(table: Mapping[str, str], name: str) -> int | None:
-    """Return a figure, None if it is missing or no whole number."""
+    """Return a figure, None if it is missing or not a whole number."""
     text = table.get(name, "")
     return int(text) if text.isascii() and text.lstrip("-").isdigit() and len(text) < 20 else None
 
@@ -187,7 +193,9 @@ _UPTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
 def brokers(survey: Survey) -> Iterator[Finding]:
-    """Each broker answers at the address that it announces; none that was registered before is missing."""
+    """Check that each broker responds at the address that it registered, and that none of those seen before
+    is missing.
+    """
     if survey.answered and not survey.seats:
         yield Finding(Status.FAIL, "broker", "", "no broker is registered", UNREGISTERED)
     for one in survey.gone:
@@ -205,7 +213,7 @@ def brokers(survey: Survey) -> Iterator[Finding]:
 
 
 def addresses(survey: Survey) -> Iterator[Finding]:
-    """Other machines can reach the address that a broker announces."""
+    """Check that other machines can reach the address that a broker registered."""
     here = all(is_local(server) for server in survey.views)
     for seat in survey.seats:
         kind = kind_of(seat.address)
@@ -217,7 +225,9 @@ def addresses(survey: Survey) -> Iterator[Finding]:
 
 
 def _shared(survey: Survey) -> Iterator[Finding]:
-    """Two brokers that announce one address: clients reach only one of them. A name belongs to one cluster."""
+    """Find brokers that registered the same address, of which clients reach only one, and names that belong
+    to several clusters.
+    """
     names: dict[str, set[str]] = {}
     for label, place in survey.places.items():
         names.setdefault(place.address, set()).add(label)
@@ -239,7 +249,7 @@ def _shared(survey: Survey) -> Iterator[Finding]:
 
 
 def permission(survey: Survey) -> Iterator[Finding]:
-    """Brokers serve requests of administration."""
+    """Check that brokers serve administrative requests."""
     for seat in survey.seats:
         answer = survey.readings[seat.address]
         if isinstance(answer, NotPermitted):
@@ -248,7 +258,7 @@ def permission(survey: Survey) -> Iterator[Finding]:
 
 
 def versions(survey: Survey) -> Iterator[Finding]:
-    """All brokers have one version."""
+    """Check that all brokers have the same version."""
     found: dict[str, set[str]] = {}
     for seat, reading in readings(survey):
         found.setdefault(reading.table.get("brokerVersionDesc", "unknown"), set()).add(seat.broker_name)
@@ -262,7 +272,7 @@ def versions(survey: Survey) -> Iterator[Finding]:
 
 
 def disks(survey: Survey) -> Iterator[Finding]:
-    """The disk of each broker has room for messages."""
+    """Check that the disk of each broker has space for messages."""
     for seat, reading in readings(survey):
         ratio = disk_ratio(reading.table)
         if ratio is None:
@@ -275,7 +285,7 @@ def disks(survey: Survey) -> Iterator[Finding]:
 
 
 def disk_ratio(table: Mapping[str, str]) -> float | None:
-    """Return the used share of the fullest disk; None if the broker does not say (it then sends -1)."""
+    """Return the used share of the fullest disk; None if the broker does not report it (it then sends -1)."""
     texts = [table.get(name, "") for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")]
     ratios = [ratio for ratio in map(_number, texts) if ratio is not None and ratio >= 0]
     return max(ratios, default=None)
@@ -289,7 +299,7 @@ def _number(text: str) -> float | None:
 
 
 def clocks(survey: Survey) -> Iterator[Finding]:
-    """The clock of each broker is that of this machine, within SKEW_MS."""
+    """Check that the clock of each broker agrees with that of this machine, within SKEW_MS."""
     for seat, reading in readings(survey):
         skew = skew_ms(reading)
         if skew is None:
@@ -303,9 +313,9 @@ def clocks(survey: Survey) -> Iterator[Finding]:
 
 
 def skew_ms(reading: Reading) -> int | None:
-    """Return how far a broker's clock is ahead at least, negative if behind, 0 if it may be right.
+    """Return the minimum by which a broker's clock is ahead, negative if behind, 0 if it may be right.
 
-    A broker says when it started and how long it runs, in whole seconds: its clock is within that second.
+    A broker reports its start time and its uptime in whole seconds, so its clock is known to within a second.
     """
     uptime = _UPTIME.search(reading.table.get("runtime", ""))
     boot = reading.table.get("bootTimestamp", "")
@@ -319,7 +329,7 @@ def skew_ms(reading: Reading) -> int | None:
 
 
 def masters(survey: Survey) -> Iterator[Finding]:
-    """Each broker name has a master: without one, nothing can be sent to its queues."""
+    """Check that each broker name has a master: without one, nothing can be sent to its queues."""
     for name in sorted({seat.broker_name for seat in survey.seats}):
         slaves = [seat.address for seat in survey.seats if seat.broker_name == name]
         if all(seat.broker_id != MASTER_ID for seat in survey.seats if seat.broker_name == name):
@@ -329,7 +339,7 @@ def masters(survey: Survey) -> Iterator[Finding]:
 
 
 def vip_ports(survey: Survey) -> Iterator[Finding]:
-    """Each master listens on its VIP port, where Java clients with a VIP channel send."""
+    """Check that each master listens on its VIP port, where Java clients with a VIP channel send."""
     answering = set(survey.masters.values())
     for address, error in survey.vip.items():
         if address not in answering:

@@ -22,7 +22,7 @@ def detailed_group(survey: Survey) -> Iterable[Finding]:
 
 
 def lagging_groups(survey: Survey) -> Iterator[Finding]:
-    """No consumer of another group stands still while messages wait."""
+    """Check that no consumer of another group is stuck while messages wait."""
     wrong = [
         finding
         for found in survey.lagging
@@ -36,7 +36,9 @@ def lagging_groups(survey: Survey) -> Iterator[Finding]:
 
 
 def core(_: Survey) -> Iterator[Finding]:
-    """Yield the form in which the core of the codec runs here. Interpreted it is slower, and not wrong."""
+    """Report whether the core of the codec runs compiled or interpreted. Interpreted, it is slower but
+    correct.
+    """
     yield Finding(Status.OK, "core", f"rmq {__version__}", core_form())
 
 

@@ -1,4 +1,4 @@
-"""The result of one check of one thing."""
+"""The result of one check of one target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqcli.render.text import number_ranges
 
 
 class Status(StrEnum):
-    """WARN: it works, but not for everybody, or not for long. SKIP: it could not be looked at."""
+    """WARN: it works, but not for everybody, or not for long. SKIP: it could not be checked."""
 
     OK = "ok"
     WARN = "warn"
@@ -20,7 +20,9 @@ class Status(StrEnum):
 
 
 class Finding(NamedTuple):
-    """`check` is a name of `rmqcli.doctor.checks.CHECKS`, `target` what was looked at, `fix` the remedy."""
+    """`check` is a name in `rmqcli.doctor.checks.CHECKS`, `target` the object that was checked, `fix` the
+    remedy.
+    """
 
     status: Status
     check: str

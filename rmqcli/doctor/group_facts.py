@@ -1,4 +1,4 @@
-"""Facts about a group that its brokers, subscriptions and members tell."""
+"""Facts about a group, from its brokers, subscriptions and members."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ from rmqcli.render.text import duration, listed
 Failures = dict[str, ClientError]
 GroupTables = Mapping[str, Mapping[str, SubscriptionGroupConfig]]
 SLOW_MS = 30_000
-"""The time since which an owner must not have consumed for a queue to be suspected to stand still."""
+"""Time without consumption by the owner after which a queue is suspected to be stuck."""
 
 
 class Members(NamedTuple):
-    """A group with its clients: what they report by client id, who is silent, the queues of its topics.
+    """A group with its clients: their reports by client id, those that do not respond, and the queues of its
+    topics.
 
-    `answers` and `settings` are by broker, `unasked` brokers whose settings are not known; `routes` are
-    those of subscribed topics, `absent` the topics without one. `offsets` are committed ones, `delays`
-    the age of the next message in ms for queues that may stand still, as of `now_ms` (epoch ms); in
-    `expired` ones of these it was deleted before it was consumed.
+    `answers` and `settings` are by broker, `unasked` brokers whose settings are not known; `routes` are those
+    of subscribed topics, `absent` the topics without one. `offsets` are committed ones; `delays` is the age
+    of the next message in ms, for queues that may be stuck, as of `now_ms` (epoch ms); in those in `expired`,
+    that message was deleted before it was consumed.
     """
 
     group: str
@@ -59,19 +60,19 @@ class Members(NamedTuple):
 def waiting_in(offsets: OffsetWrapper, held: ProcessQueueInfo | None = None) -> int:
     """Return the number of messages that are not consumed; 0 for an offset beyond the end.
 
-    `held` is what the owner says: it commits later, and nothing before the first message.
+    `held` is the report of the owner, which commits later, and commits nothing before its first message.
     """
     at = offsets.consumer_offset if held is None else max(offsets.consumer_offset, held.commit_offset)
     return max(0, offsets.broker_offset - max(0, at))
 
 
 def is_divided(found: Members) -> bool:
-    """Return whether the committed offsets say anything: in a broadcasting group each client has its own."""
+    """Return whether the committed offsets are meaningful: in a broadcasting group, each client has its own."""
     return found.connection is None or found.connection.message_model != MessageModel.BROADCASTING
 
 
 def owners_of(found: Members) -> dict[MessageQueue, tuple[str, ProcessQueueInfo]]:
-    """Return the client that holds each queue, and what it says of it."""
+    """Return the client that holds each queue, and its report on the queue."""
     return {
         queue: (client, held)
         for client, state in found.states.items()
@@ -81,15 +82,15 @@ def owners_of(found: Members) -> dict[MessageQueue, tuple[str, ProcessQueueInfo]
 
 
 def reports(found: Members) -> bool:
-    """Return whether it is known who holds the queues: pull and pop consumers need not say."""
+    """Return whether the holders of the queues are known: pull and pop consumers need not report them."""
     reporting = found.connection is None or found.connection.consume_type == ConsumeType.CONSUME_PASSIVELY
     return reporting or bool(owners_of(found))
 
 
 def suspects(found: Members) -> list[MessageQueue]:
-    """Return the queues in which messages wait, and whose owner has not consumed for SLOW_MS, or is unknown.
+    """Return the queues in which messages wait and whose owner has not consumed for SLOW_MS or is unknown.
 
-    Pull and pop consumers need not report what they hold: of those that do not, nothing is suspected.
+    Pull and pop consumers need not report their queues: of those that do not, no queue is suspected.
     """
     if not is_divided(found):
         return []
@@ -107,9 +108,10 @@ def suspects(found: Members) -> list[MessageQueue]:
 async def members_of(
     admin: Admin, group: str, failures: Failures, tables: GroupTables | None = None
 ) -> Members:
-    """Ask brokers, clients and the name server; brokers that do not respond are added to `failures`.
+    """Query brokers, clients and the name server; add the errors of brokers that do not respond to
+    `failures`.
 
-    `tables` are the groups of each broker; without them the settings are not judged.
+    `tables` are the groups of each broker; without them, settings are not checked.
     """
     answers = await admin.clients.connections(group, failures=failures)
     stats = await admin.offsets.stats(group, failures=failures)
@@ -160,8 +162,8 @@ async def _with_delays(admin: Admin, found: Members, failures: Failures) -> Memb
 async def lagging(admin: Admin, masters: Mapping[str, str], failures: Failures) -> list[str]:
     """Return the groups that may have messages to consume, those with the most first.
 
-    Brokers list only groups with a committed offset (317): one whose first message hangs has none, so groups
-    without any count, too.
+    Brokers list only groups with a committed offset (request code 317). A group whose first message hangs has
+    none, so groups without any offset are included.
     """
     lags: dict[str, int] = dict.fromkeys(await admin.groups.names(failures=failures), -1)
     for one in await admin.brokers.lags(masters, failures=failures):
@@ -171,7 +173,7 @@ async def lagging(admin: Admin, masters: Mapping[str, str], failures: Failures) 
 
 
 def topics(found: Members) -> Iterator[Finding]:
-    """Every subscribed topic exists, and what is sent to it can be read."""
+    """Check that every subscribed topic exists, and that messages sent to it can be read."""
     for topic in sorted(found.absent):
         if not topic.startswith(RETRY_PREFIX):
             text = "is subscribed to, and does not exist"
@@ -182,7 +184,7 @@ def topics(found: Members) -> Iterator[Finding]:
 
 
 def readable(topic: str, route: TopicRouteData) -> Iterator[Finding]:
-    """Yield the brokers of a route from which consumers do not get what producers send."""
+    """Yield the brokers of a route from which consumers do not get the messages that producers send."""
     if not any(_can_read(queues) for queues in route.queue_datas):
         fix = f"rmq topic update {topic} --perm rw --read-queues N"
         yield Finding(Status.FAIL, "topic", topic, "no queue can be read from", fix)
@@ -202,7 +204,7 @@ def readable(topic: str, route: TopicRouteData) -> Iterator[Finding]:
 
 
 def _writable(topic: str, route: TopicRouteData) -> Iterator[Finding]:
-    """Yield that nothing new comes; brokers need the permission to send failed messages again, too."""
+    """Warn that no new messages arrive; brokers also need the write permission to redeliver failed messages."""
     closed = sorted(queues.broker_name for queues in route.queue_datas if not queues.perm & Perm.WRITE)
     fix = f"rmq topic update {topic} --perm rw"
     if topic.startswith(RETRY_PREFIX):
@@ -218,7 +220,7 @@ def _can_read(queues: QueueData) -> bool:
 
 
 def settings(found: Members) -> Iterator[Finding]:
-    """Yield the settings of the group let its clients consume, on all brokers alike."""
+    """Check that the settings of the group let its clients consume, and are the same on all brokers."""
     for name, one in sorted(found.settings.items()):
         for status, text, fix in _troubles(found, name, one):
             yield Finding(status, "settings", found.group, f"{name}: {text}", fix)
@@ -240,7 +242,7 @@ def settings(found: Members) -> Iterator[Finding]:
 def _troubles(
     found: Members, broker: str, one: SubscriptionGroupConfig
 ) -> Iterator[tuple[Status, str, str | None]]:
-    """Yield what each field means for clients, if it means trouble."""
+    """Yield the effect of each field on clients, if it is a problem."""
     update = f"rmq group update {found.group}"
     broadcasting = (
         found.connection is not None and found.connection.message_model == MessageModel.BROADCASTING
@@ -308,11 +310,15 @@ _MODES: Mapping[str, tuple[str, Status, str]] = {
     ),
     "maxReconsumeTimes": ("numbers of retries", Status.WARN, "dead letters depend on who consumed a message"),
 }
-"""Properties that all clients of a group must share: what differs, how bad it is, and why."""
+"""Properties that all clients of a group must share: the name of the difference, its severity, and the
+reason.
+"""
 
 
 def connections(found: Members) -> Iterator[Finding]:
-    """Every client is connected to every broker of its topics, once, and no two have one id."""
+    """Check that every client is connected exactly once to every broker of its topics, and that ids are
+    unique.
+    """
     if found.connection is None:
         return
     brokers = {queue.broker_name for queues in found.queues.values() for queue in queues}
@@ -331,7 +337,9 @@ def connections(found: Members) -> Iterator[Finding]:
 
 
 def _shared_ids(answers: Mapping[str, ConsumerConnection]) -> dict[str, list[str]]:
-    """Return ids with two connections to one broker, or from two hosts: a client has one to each broker."""
+    """Return ids with two connections to one broker, or from two hosts: a client has one connection to each
+    broker.
+    """
     shared: dict[str, list[str]] = {}
     hosts: dict[str, dict[str, str]] = {}
     for answer in answers.values():
@@ -353,7 +361,7 @@ def _host(address: str) -> str:
 
 
 def modes(found: Members) -> Iterator[Finding]:
-    """All clients have the same mode, as brokers know it, too, and name servers in common."""
+    """Check that all clients have the same mode, also according to brokers, and share name servers."""
     yield from _modes_on_brokers(found)
     for name, (what, status, why) in _MODES.items():
         values = {
@@ -380,7 +388,9 @@ def modes(found: Members) -> Iterator[Finding]:
 
 
 def _modes_on_brokers(found: Members) -> Iterator[Finding]:
-    """A broker keeps the mode of the last heartbeat, so brokers that differ have clients that do."""
+    """Compare the modes on brokers. A broker keeps the mode of the last heartbeat, so differing brokers have
+    differing clients.
+    """
     for name in ("message_model", "consume_type"):
         what, status, why = _MODES["messageModel" if name == "message_model" else "PROP_CONSUME_TYPE"]
         values = {
@@ -410,7 +420,9 @@ def _name_servers(found: Members) -> Iterator[Finding]:
 
 
 def clocks(found: Members) -> Iterator[Finding]:
-    """No client lives in the future: a broker ignores subscriptions that are older than what it has."""
+    """Check that no client's clock is ahead: a broker ignores subscriptions that are older than the ones it
+    has.
+    """
     for client, state in found.states.items():
         times = [data.sub_version for data in state.subscription_set]
         started = state.properties.get("PROP_CONSUMER_START_TIMESTAMP", "")
@@ -425,8 +437,8 @@ def clocks(found: Members) -> Iterator[Finding]:
 
 
 def known_to_brokers(found: Members) -> Iterator[Finding]:
-    """Brokers filter for the same subscriptions that the clients have, or, if no client says, for the same
-    ones; a broker refuses pulls from a topic of its own that it knows no subscription of.
+    """Check that brokers filter by the same subscriptions as the clients or, if no client reports any, that
+    they agree. A broker refuses pulls from one of its topics for which it knows no subscription.
     """
     said = {
         data.topic: (data.expression_type, data.sub_string, "its clients say")

@@ -1,4 +1,4 @@
-"""Checks of a consumer group: does it exist, has it clients, do all of them subscribe to the same."""
+"""Checks of a consumer group: whether it exists, has clients, and whether their subscriptions agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqcli.render.text import many
 
 
 def group(survey: Survey) -> Iterator[Finding]:
-    """The group is known and has clients, which subscribe to the topic."""
+    """Check that the group is known and has clients, which subscribe to the topic."""
     found = survey.group
     if found is None:
         return
@@ -36,10 +36,10 @@ def _clients(found: GroupSurvey, topic: str | None) -> Finding:
 
 
 def subscriptions(survey: Survey) -> Iterator[Finding]:
-    """All clients of the group subscribe to the same topics with the same expressions.
+    """Check that all clients of the group subscribe to the same topics with the same expressions.
 
-    Otherwise each client takes its share of the queues of a topic that others know nothing of, and messages
-    are lost to it.
+    Otherwise the queues of a topic are divided among all clients, even those that do not subscribe to it, and
+    the messages in the queues of those are not consumed.
     """
     found = survey.group
     if found is not None:

@@ -1,4 +1,4 @@
-"""Checks of the running members of a group, together: subscriptions, owners of queues, versions."""
+"""Checks of the running members of a group as a whole: subscriptions, owners of queues, versions."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def judged(found: Members) -> Iterator[Finding]:
 
 
 def detailed(found: Members) -> Iterator[Finding]:
-    """Yield the findings beside those about the number of clients and their subscriptions."""
+    """Yield the findings other than those about the number of clients and their subscriptions."""
     return (
         one for one in judged(found) if one.check not in ("clients", "subscriptions") or one.fix == SILENT
     )
 
 
 def problems(found: Members) -> Iterator[Finding]:
-    """Yield what is wrong beside that; there is no line for what is not."""
+    """Yield problems that other checks do not find. A passed check yields nothing."""
     for check in (connections, modes, known_to_brokers, clocks, topics, settings):
         yield from check(found)
 
@@ -78,7 +78,9 @@ def _clients(found: Members, connection: ConsumerConnection) -> Iterator[Finding
 
 
 def _versions(found: Members, connection: ConsumerConnection) -> Iterator[Finding]:
-    """Clients of one group have one version: rules of assignment and retries differ between versions."""
+    """Check that the clients of a group have the same version: rules of assignment and retries differ between
+    versions.
+    """
     counts = Counter(f"{one.language} {version_name(one.version)}" for one in connection.connection_set)
     if len(counts) > 1:
         text = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
@@ -88,7 +90,7 @@ def _versions(found: Members, connection: ConsumerConnection) -> Iterator[Findin
 
 
 def _owners(found: Members, connection: ConsumerConnection) -> Iterator[Finding]:
-    """Each queue of a subscribed topic has one owner, and each client a queue."""
+    """Check that each queue of a subscribed topic has one owner, and each client a queue."""
     reason = _no_owners(found, connection)
     if reason is not None:
         yield Finding(Status.SKIP, "queues", found.group, reason)
@@ -103,7 +105,7 @@ def _owners(found: Members, connection: ConsumerConnection) -> Iterator[Finding]
 
 
 def _no_owners(found: Members, connection: ConsumerConnection) -> str | None:
-    """Return why nobody needs to own a queue."""
+    """Return the reason why queues need no owner, None if they do."""
     if not is_divided(found):
         return "each client of a broadcasting group consumes all queues"
     if connection.consume_type != ConsumeType.CONSUME_PASSIVELY:

@@ -1,9 +1,8 @@
-"""Checks of how far a group is: queues that stand still while messages wait, offsets that cannot be,
-failures.
+"""Checks of a group's progress: queues that are stuck while messages wait, impossible offsets, failures.
 
-A committed offset lags behind by seconds, and a topic that was quiet for an hour has one new message:
-neither is a stuck consumer. So a queue stands still for the time since its owner consumed anything from
-it, but not longer than its next message waits (GET_CONSUMER_RUNNING_INFO, QUERY_CONSUME_TIME_SPAN).
+A committed offset lags behind by seconds, and a topic that was quiet for an hour has one new message: neither
+is a stuck consumer. So a queue counts as stuck for the time since its owner consumed anything from it, but
+not longer than its next message has waited (GET_CONSUMER_RUNNING_INFO, QUERY_CONSUME_TIME_SPAN).
 """
 
 from __future__ import annotations
@@ -20,18 +19,20 @@ from rmqcli.doctor.group_facts import SLOW_MS, Members, is_divided, owners_of, r
 from rmqcli.render.text import duration, many
 
 STUCK_MS = 120_000
-"""A queue that stands still for so long is a failure, for SLOW_MS a warning. Java's clients rebuild a
-queue that was not pulled for 120 s (ProcessQueue.PULL_MAX_IDLE_TIME).
+"""A queue that is stuck for this long is a failure; for SLOW_MS, a warning. Java's clients rebuild a queue
+that was not pulled for 120 s (ProcessQueue.PULL_MAX_IDLE_TIME).
 """
 LOCK_MS = 60_000
-"""An orderly client renews its locks every 20 s, and brokers let them go after this time."""
+"""An orderly client renews its locks every 20 s, and brokers release them after this time."""
 FUTURE_MS = 60_000
 FAILING = 0.5
-"""The share of failures among consumed messages from which a topic fails."""
+"""The share of failures among consumed messages from which the check of a topic fails."""
 
 
 class StandingStill(NamedTuple):
-    """A queue in which messages wait, and that does not move for `ms`. `owner` is None if no client reports it."""
+    """A queue in which messages wait and that has not moved for `ms`. `owner` is None if no client reports
+    it.
+    """
 
     queue: MessageQueue
     waiting: int
@@ -41,7 +42,7 @@ class StandingStill(NamedTuple):
 
 
 def standing_still(found: Members) -> list[StandingStill]:
-    """Return the suspects whose next message waits, too; `found.delays` has its age in ms."""
+    """Return the suspects whose next message also waits; `found.delays` has its age in ms."""
     owners = owners_of(found)
     still = []
     for queue in suspects(found):
@@ -55,7 +56,7 @@ def standing_still(found: Members) -> list[StandingStill]:
 
 
 def progress(found: Members) -> Iterator[Finding]:
-    """Yield what is wrong with the progress of a group, or that nothing is."""
+    """Yield the problems with the progress of a group, or one finding that there are none."""
     if not is_divided(found):
         return
     still = () if found.connection is None else _still(found)  # without clients that is told already
@@ -113,7 +114,7 @@ def _fix(found: Members, owner: str | None, queues: Sequence[StandingStill]) -> 
 
 
 def _not_pulled(found: Members) -> Iterator[Finding]:
-    """Queues that wait for messages, and whose owner does not ask for any: new ones will not be seen."""
+    """Yield queues without waiting messages whose owner does not pull: new messages will not be seen."""
     if found.connection is None or found.connection.consume_type != ConsumeType.CONSUME_PASSIVELY:
         return
     for client, state in found.states.items():
@@ -161,7 +162,7 @@ def _offsets(found: Members) -> Iterator[Finding]:
 
 
 def _failures(found: Members) -> Iterator[Finding]:
-    """Messages that listeners refused, by topic."""
+    """Yield the messages that listeners failed to consume, by topic."""
     for topic, rates in _rates(found).items():
         failed, ok, hour = rates
         if not (failed or hour):
@@ -193,7 +194,7 @@ def _rates(found: Members) -> Mapping[str, tuple[float, float, int]]:
 
 
 def _locks(found: Members) -> Iterator[Finding]:
-    """Queues that an orderly client holds without the broker's lock: it does not consume them."""
+    """Yield queues that an orderly client holds without the broker's lock, and does not consume."""
     if found.connection is None or found.connection.consume_type != ConsumeType.CONSUME_PASSIVELY:
         return
     for client, state in found.states.items():

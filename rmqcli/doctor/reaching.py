@@ -1,4 +1,4 @@
-"""The reasons why a server cannot be talked to, and what to do."""
+"""The reasons why a server cannot be reached, and remedies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kind_of(address: str) -> str:
 
 
 def advice(address: str) -> str:
-    """Return what to do about an address that did not answer."""
+    """Return the remedy for an address that did not respond."""
     mapped = f"--map {address}=HOST:PORT"
     texts = {
         "unspecified": f"0.0.0.0 is no address to connect to: {_ANNOUNCE}, or use {mapped}",
@@ -61,9 +61,9 @@ _OF_TLS = {
 
 
 def remedy_of(error: BaseException, name_servers: Collection[str]) -> str:
-    """Return what to do about an error of a server at one of these addresses, or of a broker; "" if unknown.
+    """Return the remedy for an error of a server at one of these addresses, or of a broker; "" if unknown.
 
-    An unreachable name server has no remedy here: who asks knows where its address came from.
+    An unreachable name server has no remedy here: the caller knows the source of its address.
     """
     text, problem = str(error), getattr(error, "problem", None)
     if not isinstance(error, ClientError):
@@ -80,7 +80,7 @@ def remedy_of(error: BaseException, name_servers: Collection[str]) -> str:
 
 
 def _of_address(error: ClientError, name_servers: Collection[str]) -> str:
-    """Return what to do about a broker's address that takes no connections."""
+    """Return the remedy for a broker's address that accepts no connections."""
     address = getattr(error, "address", "")
     at_home = is_local(address) and all(map(is_local, name_servers))
     if type(error) is ConnectionFailed and address not in name_servers and not at_home:

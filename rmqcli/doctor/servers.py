@@ -1,4 +1,4 @@
-"""Checks of name servers: do they answer, do they say the same, do they know the topic."""
+"""Checks of name servers: whether they respond, agree, and know the topic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ START = "is it running, and is this its address? name another with -n or a profi
 
 
 def name_servers(survey: Survey) -> Iterator[Finding]:
-    """Each name server answers, and is one."""
+    """Check that each name server responds, and is a name server."""
     for server, view in survey.views.items():
         if isinstance(view, ClusterInfo):
             yield Finding(Status.OK, "name server", server, "answers")
@@ -48,12 +48,12 @@ def name_servers(survey: Survey) -> Iterator[Finding]:
 
 
 def _start(server: str) -> str:
-    """`rmq up` is advice for this machine only: it does not start the cluster of others."""
+    """Return the advice to start `rmq up`, for this machine only: it does not start a cluster elsewhere."""
     return f"{START}; start a broker here with: rmq up" if is_local(server) else START
 
 
 def same_view(survey: Survey) -> Iterator[Finding]:
-    """All name servers know the same brokers at the same addresses; they do not replicate."""
+    """Check that all name servers know the same brokers at the same addresses; they do not replicate."""
     views = {server: _brokers(view) for server, view in survey.views.items() if isinstance(view, ClusterInfo)}
     if len(views) < 2:
         yield Finding(Status.SKIP, "same view", "", "one name server answers: nothing to compare")
@@ -76,7 +76,7 @@ def _brokers(view: ClusterInfo) -> set[str]:
 
 
 def route(survey: Survey) -> Iterator[Finding]:
-    """Each name server has a route of the topic, with queues to send to and to read from."""
+    """Check that each name server has a route of the topic, with queues to send to and to read from."""
     if survey.topic is None or not survey.seats:
         return
     for server, found in survey.routes.items():
@@ -94,7 +94,7 @@ def route(survey: Survey) -> Iterator[Finding]:
 
 
 def _unlike(topic: str, routes: Mapping[str, TopicRouteData | ClientError]) -> Iterator[Finding]:
-    """All name servers say the same of a topic: clients ask any of them."""
+    """Check that all name servers have the same route of a topic: clients query any of them."""
     found = {server: one for server, one in routes.items() if isinstance(one, TopicRouteData)}
     queues = {
         server: sorted(
@@ -111,8 +111,8 @@ def _unlike(topic: str, routes: Mapping[str, TopicRouteData | ClientError]) -> I
 
 
 def _on_one_broker(survey: Survey, server: str, found: TopicRouteData) -> Iterator[Finding]:
-    """A topic that its first message has created is on the broker that this message went to, and stays there:
-    producers learn of no other one.
+    """Find a topic that exists on one broker only because its first message created it: it stays there,
+    because producers learn of no other broker.
     """
     holders = {data.broker_name: data.cluster for data in found.broker_datas}
     masters = {
@@ -155,7 +155,7 @@ def _judged(topic: str, server: str, found: TopicRouteData) -> Iterator[Finding]
 def _part_writable(
     topic: str, server: str, found: TopicRouteData, masters: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield the brokers that take no messages of a topic while others do, or more than others, and orders
+    """Yield the brokers that accept no messages for a topic while others do, or more than others, and orders
     that name other queues.
     """
     writable = {
@@ -191,7 +191,9 @@ CLEAN_SECONDS = 10.0
 
 
 async def probe(admin: Admin, masters: Mapping[str, str]) -> list[Finding]:
-    """Send to each of these masters, by name, and read back; the topic is removed even when cancelled."""
+    """Send to each of these masters, by name, and read the message back. The topic is removed even when
+    cancelled.
+    """
     if not masters:
         return [Finding(Status.SKIP, "probe", "", "no master answers")]
     topic = f"{PREFIX}{admin.instance.random.getrandbits(48):012x}"

@@ -1,6 +1,6 @@
-"""Asks name servers, brokers and clients everything that the checks need, all of a kind at once.
+"""Queries name servers, brokers and clients for everything that the checks need, all of a kind at once.
 
-An address that does not answer costs one time limit in all: later questions skip it.
+An address that does not respond costs one timeout in all: later requests skip it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LostBroker(msgspec.Struct, frozen=True):
         return self.label.partition(":")[0]
 
     def told(self, now_ms: int) -> str:
-        """Return what is known of it, as the end of a sentence."""
+        """Return what is known of the broker, as the end of a sentence."""
         return (
             f"is no longer registered; {duration((now_ms - self.seen) / 1000)} ago it was, at {self.address}"
         )
@@ -65,7 +65,7 @@ def seat_label(name: str, broker_id: int) -> str:
 
 
 def places_of(info: ClusterInfo) -> dict[str, Place]:
-    """Return all brokers of an answer of a name server, by label."""
+    """Return all brokers in a reply of a name server, by label."""
     return {
         seat_label(name, broker_id): Place(data.cluster or "", address)
         for name, data in info.broker_addr_table.items()
@@ -74,7 +74,7 @@ def places_of(info: ClusterInfo) -> dict[str, Place]:
 
 
 class Seen:
-    """The brokers of earlier looks, by label."""
+    """The brokers that earlier runs saw, by label."""
 
     def __init__(self, brokers: Collection[LostBroker] = ()) -> None:
         self._brokers = {one.label: one for one in brokers}
@@ -84,10 +84,10 @@ class Seen:
         return [one for _, one in sorted(self._brokers.items())]
 
     def missing(self, places: Mapping[str, Place], now_ms: int) -> list[LostBroker]:
-        """Note what is registered now, and return what is not any more.
+        """Note the registered brokers, and return those that are no longer registered.
 
-        Where a slave has become the master, its own place is empty, and the address of the former master
-        lost.
+        If a slave has become the master, its label is no longer registered; it is returned with the address
+        of the former master, which is the lost one.
         """
         former, lost = self._brokers, []
         holders = {place.address: label for label, place in places.items()}
@@ -102,12 +102,12 @@ class Seen:
         return lost
 
     def note(self, places: Mapping[str, Place], now_ms: int) -> None:
-        """Remember what is registered now, and nothing else: all that are expected are there."""
+        """Note the registered brokers, and forget all others: the expected number is present."""
         self._brokers = {label: LostBroker(label, *place, now_ms) for label, place in places.items()}
 
 
 class SeenFile:
-    """The file of the brokers that some name servers had. `trouble`: why it cannot be kept."""
+    """The file of the brokers that some name servers had. `trouble`: the reason why it cannot be written."""
 
     def __init__(self, namesrv: str) -> None:
         name = re.sub(r"[^\w.-]", "_", ",".join(sorted(name_servers(namesrv))))[:200]
@@ -124,7 +124,7 @@ class SeenFile:
         )
 
     def read(self) -> Seen:
-        """Return what the file has; nothing if there is none, or another."""
+        """Return the content of the file, empty if it does not exist or has another format."""
         try:
             return Seen(msgspec.json.decode(self.path.read_bytes(), type=list[LostBroker]))
         except FileNotFoundError:
@@ -145,7 +145,7 @@ class SeenFile:
 
 T = TypeVar("T")
 MAX_GROUPS = 200
-"""Groups with messages to consume whose clients are asked."""
+"""The maximum number of groups with messages to consume whose clients are queried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,9 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The runtime table of a broker; `before` and `after` are our clock around the request, epoch ms."""
+    """The runtime table of a broker; `before` and `after` are the times of this machine around the request,
+    in epoch ms.
+    """
 
     table: Mapping[str, str]
     before: int
@@ -184,10 +186,11 @@ class GroupSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The questions and answers. `views` and `routes` are by name server, `readings` and `vip` by address.
+    """The requests and their results. `views` and `routes` are by name server, `readings` and `vip` by
+    address.
 
-    `vip` holds masters whose VIP port was tried: None if it answers. `group` is None without a group. `gone`
-    are brokers that were registered before, as of `now_ms` (epoch ms). `lagging` are other groups with
+    `vip` holds the masters whose VIP port was tried: None if it responds. `group` is None without a group.
+    `gone` are brokers that were registered before, as of `now_ms` (epoch ms). `lagging` are other groups with
     messages to consume.
     """
 
@@ -203,12 +206,12 @@ class Survey:
 
     @property
     def answered(self) -> bool:
-        """True if a name server answered."""
+        """True if a name server responded."""
         return any(isinstance(view, ClusterInfo) for view in self.views.values())
 
     @property
     def view(self) -> ClusterInfo:
-        """The first answer of a name server; empty without one."""
+        """The first reply of a name server; empty without one."""
         return next((view for view in self.views.values() if isinstance(view, ClusterInfo)), ClusterInfo())
 
     @property
@@ -239,7 +242,7 @@ class Survey:
 
     @property
     def masters(self) -> dict[str, str]:
-        """Broker name → address of the masters that answered."""
+        """The addresses of the masters that responded, by broker name."""
         return {
             seat.broker_name: seat.address
             for seat in self.seats
@@ -250,7 +253,7 @@ class Survey:
 async def examine(
     admin: Admin, topic: str | None = None, group: str | None = None, *, others: bool = False
 ) -> Survey:
-    """Ask everything, with `others` also about the other groups that have messages to consume.
+    """Query everything; with `others`, also the other groups that have messages to consume.
 
     Errors of single servers are part of the survey; none is raised.
     """
@@ -280,7 +283,7 @@ async def examine(
 
 
 async def _lagging(admin: Admin, survey: Survey) -> list[Members]:
-    """Ask about running groups with messages to consume, but not the one surveyed."""
+    """Query the running groups with messages to consume, except the surveyed one."""
     failures = _lost(survey)
     own = survey.group.name if survey.group is not None else ""
     try:
@@ -294,7 +297,7 @@ async def _lagging(admin: Admin, survey: Survey) -> list[Members]:
 async def _fill(
     answers: dict[str, T | ClientError], keys: Collection[str], ask: Callable[[str], Awaitable[T]]
 ) -> None:
-    """Ask for every key at once and put answers and errors into `answers`, in the order of the keys."""
+    """Call `ask` for all keys at once, and put results and errors into `answers`, in the order of the keys."""
     found: dict[str, T | ClientError] = {}
 
     async def one(key: str) -> None:
@@ -326,7 +329,7 @@ async def _read(admin: Admin, address: str) -> Reading:
 
 
 async def _knock(admin: Admin, address: str) -> None:
-    """Ask a master on its VIP port: any answer shows that the port is open."""
+    """Send a request to a master's VIP port: any reply shows that the port is open."""
     try:
         await admin.brokers.runtime_info(vip_address(address))
     except UNREACHED:
@@ -336,7 +339,9 @@ async def _knock(admin: Admin, address: str) -> None:
 
 
 def _vip_known(admin: Admin, survey: Survey) -> list[str]:
-    """Return masters whose VIP port can be tried: a map that names only their own port says nothing of it."""
+    """Return the masters whose VIP port can be tried: an address map that names only their main port does not
+    cover it.
+    """
     target = admin.instance.address_map.target
     masters = {seat.address for seat in survey.seats if seat.broker_id == MASTER_ID}
     return sorted(
@@ -347,7 +352,7 @@ def _vip_known(admin: Admin, survey: Survey) -> list[str]:
 
 
 async def _group(admin: Admin, survey: Survey, name: str) -> GroupSurvey:
-    """Ask the masters that answered about a group, and its clients for their subscriptions."""
+    """Query the masters that responded for a group, and its clients for their subscriptions."""
     failures = _lost(survey)
     settings: dict[str, SubscriptionGroupConfig] = {}
     try:
@@ -360,7 +365,7 @@ async def _group(admin: Admin, survey: Survey, name: str) -> GroupSurvey:
 
 
 def _lost(survey: Survey) -> dict[str, ClientError]:
-    """Return the errors of masters that did not answer, by broker name."""
+    """Return the errors of masters that did not respond, by broker name."""
     answers = ((seat, survey.readings.get(seat.address)) for seat in survey.seats)
     return {
         seat.broker_name: answer

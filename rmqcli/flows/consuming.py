@@ -1,9 +1,9 @@
 """Consumes messages for `rmq consume`: prints each one, or passes it to a command.
 
 A message counts as consumed when it is printed and flushed (in a pipe: when the reader has read it), or when
-its command exits with status 0. Once enough messages are tried, no other is touched: a listener that receives
-one waits until the consumer closes, and the message stays with the group. So do all messages whose command
-cannot be run.
+its command exits with status 0. Once enough messages are tried, no other is processed: a listener that
+receives one waits until the consumer closes, so that the message stays with the group. The same applies to
+all messages whose command cannot be run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _TERMINATED = frozenset(
     status for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for status in (-one, 128 + one)
 )
 _SIGNAL_DELAY = 0.3
-"""Seconds to wait for the same signal (Ctrl-C, end of a service), so that the message does not fail."""
+"""Seconds to wait, after a command was killed by a signal, for the same signal to reach this process (Ctrl-C,
+end of a service), so that the message does not count as failed.
+"""
 
 _NOT_RUN = {126: "permission denied, or not executable", 127: "command not found"}
-"""Exit statuses by which a POSIX shell says that it could not run the command."""
+"""Exit statuses with which a POSIX shell reports that it could not run the command."""
 
 Act = Callable[[MessageExt], Awaitable[bool]]
 
@@ -35,7 +37,7 @@ Act = Callable[[MessageExt], Awaitable[bool]]
 class Consumption:
     """A listener for both kinds of consumers; `done` and `later` are the results it returns.
 
-    `count` limits the tries: a message whose command failed counts as one that was consumed does.
+    `count` limits the tries: a message whose command failed counts like a consumed one.
     """
 
     def __init__(self, act: Act, *, count: int | None, done: Any, later: Any) -> None:
@@ -137,7 +139,8 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
     """Return an action that runs the command for each message, with the body on standard input.
 
     With a producer, the output of the command is the reply. `retries` None: failed messages are not retried.
-    The action raises CommandNotRun for a status by which the shell says that there is no such command.
+    The action raises CommandNotRun for a status with which the shell reports that it could not run the
+    command.
     """
 
     async def act(message: MessageExt) -> bool:
@@ -174,7 +177,9 @@ def _exit_text(status: int) -> str:
 
 
 async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> None:
-    """Send the reply. After a failure the message counts as consumed: its sender may expect none."""
+    """Send the reply. Even after a failure the message counts as consumed, because its sender may not expect
+    a reply.
+    """
     try:
         await producer.reply(request, printed.removesuffix(b"\n"))
     except ClientError as error:
@@ -182,7 +187,9 @@ async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> Non
 
 
 def environment(message: MessageExt) -> Mapping[str, str]:
-    """Return our environment with RMQ_* of the message, without U+0000, which no environment can hold."""
+    """Return the environment of this process with RMQ_* variables of the message; U+0000, which no
+    environment can hold, is removed.
+    """
     import os
 
     named = {

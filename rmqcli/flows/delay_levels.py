@@ -1,5 +1,5 @@
-"""Finds the number of a delay level by its length, or whether it exists, in the `messageDelayLevel` of the
-brokers that may receive the message.
+"""Finds the number of a delay level by its duration, or checks that a number exists, in the
+`messageDelayLevel` of the brokers that may receive the message.
 
 A broker that does not return its configuration (GET_BROKER_CONFIG) counts as one with the default levels,
 with a warning.
@@ -30,9 +30,10 @@ Table = tuple[str, ...]
 
 
 async def level_of(producer: Producer, topic: str, queues: Sequence[MessageQueue], wanted: int | str) -> int:
-    """Return the level of exactly this length, or of this number, on the brokers of `queues` or of the topic.
+    """Return the level of exactly this duration, or of this number, on the brokers of `queues` or of the
+    topic.
 
-    Only a number above KNOWN_LEVELS is looked up. InvalidInput if a broker does not have the level.
+    A number up to KNOWN_LEVELS is not looked up. Raise InvalidInput if a broker does not have the level.
     """
     if isinstance(wanted, int) and wanted <= KNOWN_LEVELS:
         return wanted
@@ -44,7 +45,7 @@ async def level_of(producer: Producer, topic: str, queues: Sequence[MessageQueue
 
 
 def check_level(tables: Mapping[str, Table], level: int) -> None:
-    """InvalidInput if a broker has fewer levels: it would take its last one instead."""
+    """Raise InvalidInput if a broker has fewer levels: it would use its last one instead."""
     for broker, table in tables.items():
         if level > len(table):
             there = f"{broker} has {many(len(table), 'delay level')}: {', '.join(table)}"
@@ -65,7 +66,9 @@ async def _tables(producer: Producer, queues: Sequence[MessageQueue]) -> dict[st
 
 
 def chosen_level(tables: Mapping[str, Table], delay: str) -> int:
-    """Return the level; InvalidInput if a broker has none of this length or they number it differently."""
+    """Return the level. Raise InvalidInput if a broker has none of this duration, or if brokers number it
+    differently.
+    """
     wanted = parse_duration_ms(delay)
     found = {broker: _place(table, wanted) for broker, table in tables.items()}
     levels = set(found.values())

@@ -20,7 +20,7 @@ class QueueNotFound(FlowError):
 
 
 class QueueNotPermitted(FlowError):
-    """The topic has no queue with the permission that is needed."""
+    """The topic has no queue with the required permission."""
 
 
 class FilterNotSupported(FlowError):
@@ -39,11 +39,11 @@ class OutcomeNotDelivered(FlowError):
 
 
 class HalfInDoubt(FlowError):
-    """A half message may be stored, but nothing ends its transaction: no consumer will see it."""
+    """A half message may be stored, but its transaction is never ended: no consumer will see it."""
 
 
 class CommandNotRun(FlowError):
-    """The shell could not run the command of `--exec`; every other message would fail, too."""
+    """The shell could not run the command of `--exec`; every other message would also fail."""
 
 
 class NotAttempted(FlowError):

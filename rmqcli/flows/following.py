@@ -110,7 +110,7 @@ class Printer:
         self._output.flush()
 
     def print_batch(self, messages: Sequence[MessageExt]) -> None:
-        """Print those of a batch that are still wanted."""
+        """Print the messages of a batch until there are enough."""
         for message in messages:
             if not self.done:
                 self._print(message)
@@ -130,12 +130,12 @@ async def follow_and_print(
     since_ms: int = 0,
     deadline: float = math.inf,
 ) -> None:
-    """Print new messages of all queues until there are enough, none arrives for `idle` seconds, or trio's
-    clock is at the deadline.
+    """Print new messages of all queues until there are enough, none arrives for `idle` seconds, or the
+    deadline on trio's clock is reached.
 
     Each queue starts at the end of its span; `absent` queues start at their end when their broker responds. A
-    queue that appears later may belong to a broker that was away: it starts with the messages stored at
-    `since_ms` (epoch) or later.
+    queue that appears later may belong to a broker that was unavailable: it starts with the messages stored
+    at `since_ms` (epoch) or later.
     """
     starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
     starts |= dict.fromkeys(absent)

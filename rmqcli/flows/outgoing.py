@@ -1,4 +1,4 @@
-"""Makes messages of the options and the input of `rmq send`."""
+"""Creates messages from the options and the input of `rmq send`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmqcli.render.message_json import message_from_json, sendable
 
 READ_SIZE = 64 * 1024
 MAX_PIECE = 64 * 1024 * 1024
-"""Bytes; far more than a broker accepts (4 MiB by default), even as base64 in JSON."""
+"""Maximum bytes of a piece; far more than a broker accepts (4 MiB by default), even as base64 in JSON."""
 
 
 class Piece(NamedTuple):
@@ -43,7 +43,7 @@ class Splitter:
         self._tail = b""
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Return the pieces that are complete now."""
+        """Add bytes, and return the pieces that are now complete."""
         # Reads may cut a delimiter in two: keep its possible first part for the next round.
         data = self._tail + data
         pieces = data.split(self._delimiter)
@@ -97,7 +97,7 @@ async def _read(descriptor: int) -> bytes:
 async def read_pieces(
     descriptor: int, delimiter: bytes | None, limit: int = MAX_PIECE
 ) -> AsyncGenerator[Piece, None]:
-    """Yield the pieces of a file descriptor; `delimiter` None: everything is one piece."""
+    """Yield the pieces of a file descriptor; if `delimiter` is None, everything is one piece."""
     if delimiter is None:
         yield await _whole(descriptor, limit)
         return
@@ -164,7 +164,9 @@ class Stamp:
         return Message(topic=self.topic, body=body, properties=dict(self.properties))
 
     def on_line(self, line: bytes) -> Message:
-        """Return the message of a JSON line; options override its values. GrammarError for another line."""
+        """Return the message of a JSON line; options override its values. Raise GrammarError for an invalid
+        line.
+        """
         message = sendable(message_from_json(line, self.topic))
         return message.with_properties(self.properties)
 

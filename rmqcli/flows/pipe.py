@@ -27,7 +27,7 @@ WATCH = 0.5  # seconds; no event reports that the reader of an empty pipe has le
 
 
 class Pipe:
-    """The writing end of a pipe: one task may `put`. `is_page`: its capacity is one page."""
+    """The writing end of a pipe; only one task at a time may `put`. `is_page`: its capacity is one page."""
 
     def __init__(self, descriptor: int, *, is_page: bool) -> None:
         self._descriptor = descriptor
@@ -37,7 +37,9 @@ class Pipe:
 
     @classmethod
     def of(cls, descriptor: int, others: int | None = None) -> Pipe | None:
-        """Return None if it is not a pipe. `others`: a descriptor (standard error) that may share it."""
+        """Return the pipe of a descriptor, or None if it is not a pipe. `others`: a descriptor (standard
+        error) that may share it.
+        """
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISFIFO(status.st_mode):
@@ -48,7 +50,9 @@ class Pipe:
         return cls(descriptor, is_page=not shared and _resized(descriptor))
 
     async def put(self, data: bytes) -> None:
-        """Return when the reader has read all of it; raise BrokenPipeError if it left before."""
+        """Write data and return when the reader has read all of it. Raise BrokenPipeError if the reader
+        closed the pipe before.
+        """
         await self._read()
         for start in range(0, len(data), PAGE):
             os.write(self._descriptor, data[start : start + PAGE])
@@ -93,7 +97,9 @@ async def reader_gone(descriptor: int) -> None:
 
 
 def _resized(descriptor: int) -> bool:
-    """Return True if the capacity is one page now: only on Linux, with at most so much data in the pipe."""
+    """Shrink the capacity to one page, and return True on success: only on Linux, if the pipe holds at most
+    one page of data.
+    """
     resize = getattr(fcntl, "F_SETPIPE_SZ", None)
     with contextlib.suppress(OSError):
         return resize is not None and fcntl.fcntl(descriptor, resize, PAGE) == PAGE

@@ -36,7 +36,9 @@ async def read_entries(
     limit: int | None,
     failures: dict[str, ClientError],
 ) -> list[Entry]:
-    """Return the entries of the spans, at most `limit`; brokers that do not answer are in `failures`."""
+    """Return the entries of the spans, at most `limit`; add the errors of brokers that do not respond to
+    `failures`.
+    """
     found: list[Entry] = []
     for span in spans:
         if span.queue.broker_name in failures:
@@ -68,8 +70,8 @@ async def entries_of(admin: Admin, span: Span, group: str | None = None) -> Asyn
 def accepted(subscription: SubscriptionData | None, data: ConsumeQueueData) -> bool | None:
     """Return whether a subscription accepts an entry; None without a running group.
 
-    A broker judges only entries with an extension (AdminBrokerProcessor.queryConsumeQueue); tags are judged
-    here by their codes, SQL92 without an extension is not known.
+    A broker judges only entries with an extension (AdminBrokerProcessor.queryConsumeQueue); here, tags are
+    compared by their codes; for SQL92 without an extension, the result is unknown.
     """
     if subscription is None or data.extend_data_json is not None:
         return None if subscription is None else data.eval

@@ -70,9 +70,9 @@ class Span(NamedTuple):
 async def choose_queues(
     reader: Chooser, topic: str, broker: str | None = None, queue_id: int | None = None
 ) -> list[MessageQueue]:
-    """Return the selected queues of a topic; QueueNotFound, with the available ones, if there are none.
+    """Return the selected queues of a topic. Raise QueueNotFound, with the available ones, if there are none.
 
-    Warns of messages in queues that are written and not read: brokers refuse to read them, too.
+    Warn of messages in queues that can be written but not read, which brokers also refuse to read.
     """
     queues = await reader.message_queues(topic)
     found = select_queues(queues, topic, broker, queue_id)
@@ -105,7 +105,7 @@ def select_queues(
     *,
     kind: str = "readable",
 ) -> list[MessageQueue]:
-    """Return those of `queues` (which are all of one kind) that are selected."""
+    """Return the selected ones of `queues`, which are all of one `kind`."""
     if not queues:
         text = f"topic {topic} has no {kind} queue; see: rmq topic route {topic}"
         raise QueueNotPermitted(text)
@@ -128,8 +128,8 @@ def queues_to_send_to(
 ) -> list[MessageQueue]:
     """Return the selected ones of the writable queues.
 
-    Raise InvalidInput if a queue of this number is on several brokers: messages in turn would not be in
-    order.
+    Raise InvalidInput if several brokers have a queue of this number: messages sent to them in turn would not
+    be in order.
     """
     found = select_queues(queues, topic, broker, queue_id, kind="writable")
     if queue_id is not None and len(found) > 1:
@@ -156,8 +156,8 @@ async def reachable_spans(
     wanted: OffsetRange,
     lost: Mapping[MessageQueue, ClientError] = _NONE_LOST,
 ) -> tuple[list[Span], dict[MessageQueue, ClientError]]:
-    """Return the spans of the queues whose broker responds, and the errors of the others; raise the first if
-    none does.
+    """Return the spans of the queues whose broker responds, and the errors of the others. Raise the first
+    error if none responds.
 
     Queues in `lost` did not respond before and are not requested again, which would cost another timeout.
     """
@@ -200,7 +200,7 @@ def total(found: Sequence[Span]) -> int:
 
 
 def last_spans(found: Sequence[Span], count: int) -> list[Span]:
-    """Return the ends of the spans, which hold the last `count` messages of all."""
+    """Return the last `count` offsets of each span, which together contain the last `count` messages of all."""
     return [span._replace(begin=max(span.begin, span.end - count)) for span in found]
 
 
@@ -215,7 +215,9 @@ async def open_range(
     expression: str = "*",
     unread: list[MessageQueue] | None = None,
 ) -> AsyncIterator[AsyncIterator[MessageExt]]:
-    """Yield the merged messages of all spans; exiting stops the tasks. `unread`: queues cut short."""
+    """Yield the merged messages of all spans; exiting stops the tasks. Queues whose reading ended early are
+    added to `unread`.
+    """
     async with trio.open_nursery() as nursery:
         sources: list[Batches] = []
         for span in found:
@@ -292,7 +294,7 @@ async def _read_span(
 
 
 def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
-    """Return the next offset; warn if messages were deleted in between, or the topic was created again."""
+    """Return the next offset. Warn if messages were deleted in between, or the topic was created again."""
     if _begins_again(offset, result):
         warn(f"{queue} ends at {result.max_offset}, before offset {offset}, and is read from its start again")
         return 0
@@ -302,7 +304,7 @@ def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
 
 
 def _begins_again(offset: int, result: PullResult) -> bool:
-    """Return whether the broker goes on at the end of a queue that begins at 0 and ends below the offset."""
+    """Return whether the broker continues at the end of a queue that begins at 0 and ends below the offset."""
     is_moved = result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset == result.max_offset
     return is_moved and result.min_offset == 0 and result.max_offset < offset
 
@@ -311,9 +313,9 @@ Test = Callable[[MessageExt], bool]
 
 
 def body_test(pattern: str) -> Test:
-    """Return a test of bodies by a regular expression of Python; raise InvalidInput if it is none.
+    """Return a test of bodies by a Python regular expression. Raise InvalidInput if it is invalid.
 
-    Bodies are read as UTF-8; a byte that is no text matches itself.
+    Bodies are read as UTF-8; a byte that is not valid UTF-8 matches itself.
     """
     try:
         with warnings.catch_warnings():
@@ -325,7 +327,7 @@ def body_test(pattern: str) -> Test:
 
 
 def where_condition(where: str) -> Predicate:
-    """Parse a condition as `rmq inspect` does; raise InvalidInput."""
+    """Parse a condition as `rmq inspect` does. Raise InvalidInput if it is invalid."""
     try:
         predicate = condition(where)
     except SelectorError as error:
@@ -336,7 +338,7 @@ def where_condition(where: str) -> Predicate:
 
 
 def mistaken_columns(predicate: Predicate) -> dict[str, str]:
-    """Return the names of properties that are spelled like columns, as JSON spells them, and these columns."""
+    """Return names of properties that are written like columns in JSON, with the columns that they resemble."""
     spelled = {
         name: re.sub(r"(?<=[a-z])[A-Z]", lambda one: f"_{one[0]}", name).lower() for name in predicate.names
     }
@@ -344,7 +346,7 @@ def mistaken_columns(predicate: Predicate) -> dict[str, str]:
 
 
 def names_columns(predicate: Predicate) -> bool:
-    """Return whether the condition needs more than properties, which is all that brokers know."""
+    """Return whether the condition needs more than properties, the only data that brokers evaluate."""
     return not predicate.names.isdisjoint(COLUMNS)
 
 
@@ -377,6 +379,6 @@ class MatchingReader:
         *,
         suspend: float = 0.0,
     ) -> PullResult:
-        """Pull as the reader behind it does."""
+        """Pull from the underlying reader, and keep the messages that pass the test."""
         result = await self._reader.pull(queue, offset, max_nums, expression, suspend=suspend)
         return result._replace(messages=[message for message in result.messages if self._test(message)])

@@ -5,7 +5,7 @@ order, but a message that is sent again, or over a new connection, may be overta
 not stop the others; if nothing can be sent at all (no connection, no topic, no permission), or `_GIVE_UP`
 messages fail in a row, reading stops and the rest of the input is reported as not sent. A request that was
 sent but not answered leaves its messages in doubt: they count neither as sent nor as failed. A cancellation
-waits for the requests in flight, at most their timeout, so that only what is in doubt for other reasons is.
+waits for the requests in flight, for at most their timeout, so that it does not itself put messages in doubt.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Acknowledged(NamedTuple):
 
 
 class InDoubt(NamedTuple):
-    """A message that a broker may have stored: its number, its id, and why there is no answer."""
+    """A message that a broker may have stored: its number, its id, and the reason for the missing reply."""
 
     number: int
     msg_id: str
@@ -65,7 +65,9 @@ class InDoubt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SendPlan:
-    """The way to send. `queues` empty: the producer chooses. `rate`: messages per second; None: unlimited."""
+    """The settings for sending. With empty `queues`, the producer chooses. `rate` is in messages per second;
+    None: unlimited.
+    """
 
     concurrency: int = 1
     batch: int = 1
@@ -116,7 +118,9 @@ class Sender:
         self.tally = Tally()
 
     async def run(self, jobs: AsyncIterator[Job]) -> Tally:
-        """Send all jobs, with at most `concurrency` requests in flight; input is read no faster than that."""
+        """Send all jobs, with at most `concurrency` requests in flight; input is read no faster than it is
+        sent.
+        """
         try:
             await self._run(jobs)
         except BaseException:  # Ctrl-C
@@ -269,7 +273,9 @@ OUTCOMES = {
 
 
 class Answered(NamedTuple):
-    """A check of our half message. `delivered`: the broker has the answer, else it checks again."""
+    """A check of one of our half messages. If it is not `delivered`, the broker did not get the answer and
+    checks again.
+    """
 
     msg_id: str
     times: str
@@ -277,11 +283,11 @@ class Answered(NamedTuple):
 
 
 class Transacting:
-    """A producer of transactions. Checks of our half messages are answered with `answer`, others with
+    """A producer of transactions. Checks of our half messages are answered with `answer`, other checks with
     UNKNOWN.
 
-    Brokers also send our checks to other members of the group, which answer UNKNOWN, so a message may be
-    checked several times.
+    Brokers also send checks of our messages to other members of the group, which answer UNKNOWN, so a message
+    may be checked several times.
     """
 
     def __init__(
@@ -297,11 +303,11 @@ class Transacting:
 
     @property
     def undecided(self) -> int:
-        """Number of messages whose outcome the broker has not received."""
+        """The number of messages whose outcome the broker has not received."""
         return len(self._undecided)
 
     async def settle(self, seconds: float | None, on_answered: Callable[[Answered], object]) -> None:
-        """Wait at most `seconds` until checks have decided every message; report all checks."""
+        """Wait until checks have decided every message, for at most `seconds`. Report all checks."""
         with trio.move_on_after(float("inf") if seconds is None else seconds):
             while self._undecided or self._checks:
                 if not self._checks:

@@ -1,8 +1,9 @@
 """Reads the messages that match a SQL92 condition. Brokers evaluate it (`enablePropertyFilter`), unless one
-of them does not support it, or it names columns, of which brokers know nothing: then it is evaluated here.
+of them does not support that, or the condition names columns, which brokers do not know: then it is evaluated
+here.
 
-Every broker checks the condition first: a pull with an invalid one would return everything. A broker that
-cannot be reached then checks it before its first pull.
+Every broker checks the condition first, because a pull with an invalid one would return everything. A broker
+that cannot be reached at that time checks it before its first pull.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ async def filtered(
 ) -> tuple[Reader, str, Mapping[MessageQueue, ClientError]]:
     """Return the reader, the expression to pull with, and the queues whose broker cannot be reached.
 
-    Raise InvalidInput if `where` is no condition, or `grep` no pattern.
+    Raise InvalidInput if `where` is not a valid condition or `grep` not a valid pattern.
     """
     tests = [] if grep is None else [body_test(grep)]
     if where is None:
@@ -115,7 +116,7 @@ def _matching(reader: Reader, tests: list[Test]) -> Reader:
 async def _checked(
     consumer: PullConsumer, queues: Sequence[MessageQueue], sql: str
 ) -> tuple[Reader, Mapping[MessageQueue, ClientError]]:
-    """Return the reader of a condition that no broker refuses, and the queues of silent brokers."""
+    """Return the reader of a condition that no broker refuses, and the queues of unreachable brokers."""
     reader = SqlReader(consumer)
     lost: dict[str, ClientError] = {}
 
@@ -135,7 +136,7 @@ async def _checked(
 
 
 async def entered(stack: AsyncExitStack, member: PushConsumer) -> None:
-    """Enter a consumer whose condition the brokers check; raise an error if one refuses it."""
+    """Enter a consumer whose condition the brokers check. Raise an error if one refuses it."""
     try:
         await stack.enter_async_context(member)
     except BrokerRefused as error:
@@ -159,7 +160,9 @@ Bar = Callable[[int], AbstractContextManager[Callable[[int], None]]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The messages to read. `last`: of a longer range without conditions, only so many messages at its end."""
+    """The messages to read. `last`: only this many messages at the end, if the range is longer and there are
+    no conditions.
+    """
 
     topic: str
     wanted: OffsetRange
@@ -174,7 +177,9 @@ class Asked:
 
 @dataclass(slots=True)
 class Pulled:
-    """The result of a read. `missing`: brokers that do not respond; `unread`: queues that were cut short."""
+    """The result of a read. `missing`: brokers that do not respond; `unread`: queues whose reading ended
+    early.
+    """
 
     messages: int = 0
     queues: int = 0
@@ -185,7 +190,7 @@ class Pulled:
 async def pull_range(
     consumer: PullConsumer, asked: Asked, take: Callable[[MessageExt], None], bar: Bar
 ) -> Pulled:
-    """Call `take` with each message; raise the error of the brokers if none responds."""
+    """Call `take` with each message. Raise the error of the brokers if none responds."""
     done = Pulled()
     queues = await choose_queues(consumer, asked.topic, asked.broker, asked.queue)
     reader, expression, lost = await filtered(consumer, queues, asked.tag, asked.where, asked.grep)

@@ -17,7 +17,7 @@ from rmqcli.client.trace.records import (
 
 
 class TraceRow(NamedTuple):
-    """`time` is epoch ms, of the start where it is known; `cost` is in ms. None: not in the trace."""
+    """`time` is in epoch ms, the start if that is known; `cost` is in ms. None: not in the trace."""
 
     what: str
     group: str

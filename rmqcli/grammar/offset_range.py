@@ -10,7 +10,7 @@
 
 T is an ISO time (local unless it has a zone), epoch seconds (10 digits) or milliseconds (12 or 13), now, or a
 duration before now: -1h, -1d12h, -500ms. Other numbers are refused: microseconds, and times before 2001
-except 0. A time may contain colons; a text that can be read in two ways is refused.
+except 0. A time may contain colons; an ambiguous text is refused.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OffsetRange:
 
 
 def parse_range(text: str, now_ms: int) -> OffsetRange:
-    """Return the range; raise GrammarError for other texts."""
+    """Return the range. Raise GrammarError for other texts."""
     text = text.strip()
     if text == "start":
         return OffsetRange()
@@ -115,7 +115,7 @@ def _offset(digits: str, text: str) -> int:
 
 
 def _time_meant(text: str) -> str:
-    """Return a suggestion for a text that is a time after an @."""
+    """Return a suggestion if the text would be a time after an @."""
     try:
         _time_range(text, 0)
     except GrammarError:
@@ -131,7 +131,9 @@ def _ordered(found: OffsetRange, text: str) -> OffsetRange:
 
 
 def _time_range(text: str, now_ms: int) -> OffsetRange:
-    """Read a single time, or else two with any colon between them, of which one reading must be valid."""
+    """Parse a single time, or two times separated by one of the colons; exactly one such reading must be
+    valid.
+    """
     whole = _try_time(text, now_ms)
     if whole is not None:
         return OffsetRange(begin_time=whole)
@@ -168,7 +170,9 @@ def parse_time(text: str, now_ms: int) -> int:
 
 
 def parse_future(option: str, text: str, now_ms: int) -> int:
-    """Return epoch milliseconds of @T, or of +DURATION from now, which must be later than now; GrammarError."""
+    """Return epoch milliseconds of @T, or of +DURATION from now, which must be later than now. Raise
+    GrammarError for other texts.
+    """
     ahead = parse_duration_ms(text[1:]) if text.startswith("+") else None
     found = parse_time(text.removeprefix("@"), now_ms) if ahead is None else now_ms + ahead
     if found <= now_ms:
@@ -188,7 +192,7 @@ def _try_time(text: str, now_ms: int) -> int | None:
 
 
 def epoch_ms(number: int) -> int:
-    """Return the epoch milliseconds of a number of a file: ten digits are seconds, others milliseconds."""
+    """Return the epoch milliseconds of a number in a file: ten digits are seconds, others milliseconds."""
     return number * 1000 if number in _SECONDS else number
 
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 
 class GrammarError(ValueError):
-    """A text does not follow its grammar. The message quotes the text and says what is expected."""
+    """Raised for a text that does not follow its grammar. The message quotes the text and says what is
+    expected.
+    """
 
 
 class UnknownName(GrammarError):
-    """A name that is none of the `known` ones; `missing`: its kind and the name."""
+    """Raised for a name that is not one of the `known` ones; `missing`: its kind and the name."""
 
     def __init__(self, message: str, kind: str, name: str, known: Collection[str]) -> None:
         super().__init__(message)
@@ -64,7 +66,9 @@ def unescape(option: str, text: str) -> bytes:
 
 
 def by_name(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the pairs as a dict; raise GrammarError if a name has two: none of them is dropped silently."""
+    """Return the pairs as a dict. Raise GrammarError for a repeated name, so that no value is dropped
+    silently.
+    """
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
@@ -77,12 +81,12 @@ _SCHEMES = frozenset(
     """abfs abfss az azure delta ftp gcs gs hdfs http https iceberg oss s3 s3a s3n sftp wasb wasbs
     """.split()  # noqa: SIM905
 )
-"""Schemes that are refused without `//`, too. Other texts with a colon, `copy:1` say, are names of files."""
+"""Schemes that are refused even without `//`. Other texts with a colon, such as `copy:1`, are names of files."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 
 def local_path(text: str) -> Path:
-    """Return the path of a file or folder on this machine; raise GrammarError for a URI of another place."""
+    """Return the path of a file or folder on this machine. Raise GrammarError for a URI of another place."""
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else ""
     if scheme == "file":
@@ -115,7 +119,7 @@ _GROWING = re.compile(r"(?P<first>[^*.,]+)\.\.(?P<longest>[^*.,]+)(\*(?P<factor>
 
 def parse_retry_policy(text: str) -> GroupRetryPolicy:
     """Return the policy: a delay for each retry, or the first and the longest delay and their factor (`*3`,
-    default 2). GrammarError for other texts.
+    default 2). Raise GrammarError for other texts.
 
     Java classes `CustomizedRetryPolicy` and `ExponentialRetryPolicy`.
     """

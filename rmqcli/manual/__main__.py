@@ -1,4 +1,4 @@
-"""Writes the generated files and removes man pages of former commands."""
+"""Writes the generated files and removes man pages of commands that no longer exist."""
 
 from __future__ import annotations
 

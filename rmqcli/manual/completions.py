@@ -1,6 +1,7 @@
-"""Completions for bash, zsh and fish; static, so that pressing Tab starts Python for names of a cluster only.
+"""Completions for bash, zsh and fish. They are static, so that pressing Tab starts Python only for names of a
+cluster.
 
-Only the part of a file that lists the commands is generated; the rest is written by hand, in the file itself.
+Only the part of a file that lists the commands is generated; the rest is maintained by hand in the same file.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ def _names(options: Iterable[Option]) -> list[str]:
 
 
 def _offered(option: Option) -> Option:
-    """Return what shells need to know of an option: help shows it on a page of its own for each command."""
+    """Return the parts of an option that shells need, so that equal options of several commands compare
+    equal.
+    """
     return option._replace(panel="", usage="")
 
 
 def _shared(nodes: Sequence[Node]) -> list[Option]:
-    """Return the options that every command has, and which are stated once."""
+    """Return the options that every command has, which are written only once."""
     every = set.intersection(*({_offered(option) for option in node.options} for node in nodes))
     return [option for option in map(_offered, nodes[0].options) if option in every]
 
@@ -51,7 +54,7 @@ def _specs(options: Iterable[Option]) -> list[str]:
 
 
 def _arguments(node: Node) -> list[str]:
-    """Return a specification for each argument; none if all are free text."""
+    """Return a specification for each argument; empty if all are free text."""
     found = [f"{one.spec}..." if one.repeats else one.spec for one in node.values]
     return found if any(one.spec != "-" for one in node.values) else []
 
@@ -121,7 +124,7 @@ def _zsh_case(node: Node) -> str:
 
 
 def _described(name: str, text: str) -> str:
-    """Return the item for `_describe`, in which a backslash escapes, also after the colon."""
+    """Return the item for `_describe`, in which a backslash escapes, even after the colon."""
     item = f"{name}:{text}".replace("\\", "\\\\").replace("\n", " ")
     return "'" + item.replace("'", "'\\''") + "'"
 
@@ -189,7 +192,7 @@ _GENERATED: Mapping[str, tuple[re.Pattern[str], Callable[[Sequence[Node]], str]]
 
 
 def completions(folder: Path, nodes: Sequence[Node]) -> dict[str, str]:
-    """Return file name and text of every completion, given the present ones in `folder`."""
+    """Return file name and text of every completion, given the existing ones in `folder`."""
     return {
         name: place.sub(generate(nodes).replace("\\", r"\\"), (folder / name).read_text("utf-8"), count=1)
         for name, (place, generate) in _GENERATED.items()

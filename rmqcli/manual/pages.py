@@ -23,7 +23,7 @@ _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
 
 class Option(NamedTuple):
     """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default; `panel` is the title
-    of its panel, "" for a common option; `values` is what shells offer for its value.
+    of its panel, "" for a common option; `values` are the values that shells offer.
     """
 
     names: tuple[str, ...]
@@ -171,7 +171,7 @@ def _items(items: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _options(options: Iterable[Option]) -> list[str]:
-    """Return the options by panel; those without one, which are the common ones, first."""
+    """Return the options by panel, first the common ones, which have none."""
     panels: dict[str, list[Option]] = {"": []}
     for option in options:
         panels.setdefault(option.panel, []).append(option)

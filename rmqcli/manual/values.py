@@ -1,4 +1,4 @@
-"""Values that a shell completes for an option or an argument: names of the cluster, or one of few words.
+"""Values that a shell completes for an option or an argument: names of the cluster, or fixed words.
 
 `names` is a kind of `rmq __complete`; the words are those that the commands accept. Both are empty for free
 text.
@@ -21,7 +21,7 @@ from rmqcli.plans.allocation import OF_ROOMS
 
 
 class Values(NamedTuple):
-    """The values that are offered; `repeats`: an argument that takes all further words."""
+    """The offered values. `repeats`: the argument takes all further words."""
 
     names: str = ""
     words: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Values(NamedTuple):
 
     @property
     def spec(self) -> str:
-        """As bash and zsh have it: `topics`, `=auto,always,never`, `-` for free text."""
+        """The notation in bash and zsh: `topics`, `=auto,always,never`, or `-` for free text."""
         return self.names or (f"={','.join(self.words)}" if self.words else "-")
 
 
@@ -78,13 +78,13 @@ _FILES = ("inspect",)
 
 
 def option_values(path: tuple[str, ...], name: str, metavar: str) -> Values:
-    """Return what the option of the command offers; `name` is its long name."""
+    """Return the values that the option of the command offers; `name` is its long name."""
     found = _first(_OPTIONS, f"{' '.join(path)} {name}", f"{name} {metavar}", name)
     return Values() if path[:1] == _FILES and found.names in ("topics", "groups") else found
 
 
 def argument_values(path: tuple[str, ...], metavar: str, *, repeats: bool) -> Values:
-    """Return what the argument offers, however its metavar says that it is optional."""
+    """Return the values that the argument offers, whichever way its metavar marks it as optional."""
     name = metavar.strip("[].")
     found = _first(_ARGUMENTS, f"{' '.join(path)} {name}", f"{' '.join(path[:1])} {name}", name)
     return found._replace(repeats=repeats)

@@ -1,5 +1,5 @@
 """Figures of a cluster as metrics of Prometheus.
 
-`families` declares them, `runtime`, `offsets` and `rates` read them, `collect` asks the cluster for all of
-one scrape, and `server` answers scrapes.
+`families` declares them, `runtime` and `rates` read them, `collect` queries the cluster for everything in one
+scrape, `exposition` converts samples for prometheus_client, and `server` answers scrapes.
 """

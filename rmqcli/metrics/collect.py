@@ -1,9 +1,9 @@
 """All samples of one scrape.
 
-A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the
-scrape. So has one that the name server forgot since an earlier scrape: it forgets a broker that died at
-once. Where none is registered, and none is known, there is one `rmq_up 0` without a name. A name server
-that does not answer is `rmq_name_server_up 0`.
+A broker that does not respond costs one timeout and has `rmq_up 0`; the scrape contains the data of the
+others. The same applies to a broker that the name server has forgotten since an earlier scrape, because it
+forgets a dead broker at once. If no broker is registered or known, there is one `rmq_up 0` without a name. A
+name server that does not respond has `rmq_name_server_up 0`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MAX_SERIES = 20_000
 
 
 class _NotAsked(ConnectionFailed):
-    """Stands for the failure of a broker that is not chosen: nothing is asked of it."""
+    """Stands for the failure of a broker that is not chosen, and therefore not queried."""
 
 
 @dataclass(slots=True)
 class Survey:
-    """The brokers of a scrape: clusters and addresses by name, and what went wrong by label."""
+    """The brokers of a scrape: clusters and addresses by name, and errors by label."""
 
     clusters: Mapping[str, str]
     seats: Mapping[str, str]
@@ -41,7 +41,7 @@ class Survey:
 
     @property
     def masters(self) -> dict[str, str]:
-        """Brokers that answered, without slaves."""
+        """The masters that responded."""
         return {
             name: address
             for name, address in self.seats.items()
@@ -52,8 +52,9 @@ class Survey:
 async def collect(
     admin: Admin, *, brokers: Collection[str] = (), max_series: int = MAX_SERIES, seen: Seen | None = None
 ) -> list[Sample]:
-    """Return the samples of a cluster, or of the named brokers; at most `max_series` beside those about the
-    scrape itself. The most important come first, and are kept. `seen` holds the brokers of earlier scrapes.
+    """Return the samples of a cluster, or of the named brokers; at most `max_series` besides those about the
+    scrape itself. The most important ones come first and are kept. `seen` holds the brokers of earlier
+    scrapes.
     """
     began = trio.current_time()
     samples: list[Sample] = []
@@ -83,7 +84,9 @@ async def collect(
 
 
 async def _registered(admin: Admin) -> ClusterInfo:
-    """Return what is registered, nothing without a broker: that is a figure, too."""
+    """Return the registered brokers; if there are none, an empty result, because that is a valid state to
+    report.
+    """
     try:
         return await admin.brokers.cluster_info()
     except NoBrokers:
@@ -95,7 +98,9 @@ def _is_of(one: LostBroker, brokers: Collection[str]) -> bool:
 
 
 async def _seats(admin: Admin, info: ClusterInfo, brokers: Collection[str]) -> dict[str, str]:
-    """Return the chosen ones that are registered: one that is not may come back."""
+    """Return the chosen brokers that are registered; ignore unregistered names, because such a broker may
+    come back.
+    """
     known = [name for name in brokers if name in info.broker_addr_table]
     if (brokers and not known) or not info.broker_addr_table:
         return {}
@@ -103,7 +108,7 @@ async def _seats(admin: Admin, info: ClusterInfo, brokers: Collection[str]) -> d
 
 
 async def _read(admin: Admin, survey: Survey, samples: list[Sample], max_series: int) -> None:
-    """Add to the samples, brokers first."""
+    """Add the samples, those of brokers first."""
     samples += await _broker_samples(admin, survey)
     if not survey.masters:
         return
@@ -156,7 +161,7 @@ async def _groups(admin: Admin, survey: Survey) -> tuple[list[BrokerLag], dict[s
 
 
 async def _topics(admin: Admin, survey: Survey, samples: list[Sample]) -> dict[str, Sequence[str]]:
-    """Add the offsets of all topics. Returns the brokers of those that applications send to."""
+    """Add the offsets of all topics. Return the brokers of the topics that applications send to."""
     names = await admin.topics.names()
     answers, _ = await gather(names, lambda name: admin.topics.stats(name, failures=survey.failures))
     for topic, places in answers.items():

@@ -24,7 +24,7 @@ def gauges(samples: Iterable[Sample]) -> Iterator[GaugeMetricFamily]:
 
 
 class ClusterCollector(Collector):
-    """Asks for samples at each scrape."""
+    """Collects samples at each scrape."""
 
     def __init__(self, read: Callable[[], Sequence[Sample]]) -> None:
         self._read = read
@@ -33,7 +33,7 @@ class ClusterCollector(Collector):
         return gauges(self._read())
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Keep a registry from collecting when it registers this."""
+        """Return nothing, so that a registry does not collect when it registers this collector."""
         return ()
 
 

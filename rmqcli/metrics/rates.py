@@ -58,7 +58,7 @@ async def rate_samples(
 ) -> list[Sample]:
     """Return the rates of topics on the brokers that hold them, and of (broker, topic, group).
 
-    What a broker does not say is left out: it counts only what happened since its start.
+    Rates that a broker does not report are omitted: it knows only those of topics used since its start.
     """
     questions = [*_of_topics(topics), *_of_groups(groups)]
     answers, _ = await gather(
@@ -98,7 +98,7 @@ def _rate(found: BrokerStatsData) -> float | None:
 def topic_samples(
     clusters: Mapping[str, str], topic: str, places: Mapping[MessageQueue, TopicOffset]
 ) -> Iterator[Sample]:
-    """Yield the progress of a topic on each broker. `clusters` are by broker name."""
+    """Yield the offsets of a topic on each broker. `clusters` are by broker name."""
     sums: dict[str, int] = defaultdict(int)
     for queue, place in places.items():
         sums[queue.broker_name] += place.max_offset
@@ -112,8 +112,8 @@ def topic_samples(
 
 
 class _Total(NamedTuple):
-    """Sums over the queues of a group on a broker; `oldest` is the earliest store time of a last consumed
-    message, 0 if nothing waits.
+    """Totals over the queues of a group on a broker; `oldest` is the earliest store time of a last consumed
+    message, 0 if no message waits.
     """
 
     stored: int = 0
@@ -139,7 +139,7 @@ def group_samples(
     groups: Mapping[str, GroupSummary],
     now_ms: int,
 ) -> Iterator[Sample]:
-    """Yield the progress of every group on each broker, and over all brokers."""
+    """Yield the offsets and lag of every group on each broker, and over all brokers."""
     totals: dict[tuple[str, str, str], _Total] = defaultdict(_Total)
     for one in lags:
         key = one.queue.broker_name, one.queue.topic, one.group

@@ -1,8 +1,8 @@
 """The runtime figures of a broker (GET_BROKER_RUNTIME_INFO, code 28) as metrics.
 
 Texts are those of `AdminBrokerProcessor.prepareRuntimeInfo`: rates over 10 s, 1 min and 10 min in one text,
-sizes with units, the distribution of the times of puts. A figure that is missing or not a number, as other
-versions have them, is left out.
+sizes with units, the distribution of the times of puts. A figure that is missing or not a number, as in other
+versions, is omitted.
 """
 
 from __future__ import annotations

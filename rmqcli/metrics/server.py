@@ -1,4 +1,4 @@
-"""Serve scrapes over HTTP, answered in threads by prometheus_client's application."""
+"""Serves scrapes over HTTP, answered in threads by prometheus_client's application."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Listener(ThreadingMixIn, WSGIServer):
         most: int = MOST,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raise OSError for an address that is taken."""
+        """Raise OSError if the address is in use."""
         self.address_family, _, _, _, found = socket.getaddrinfo(
             *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -47,14 +47,14 @@ class Listener(ThreadingMixIn, WSGIServer):
         super().__init__((str(found[0]), int(found[1])), Handler)
 
     def server_bind(self) -> None:
-        """Bind without asking for the name of the host, which may take long."""
+        """Bind without looking up the name of the host, which may take long."""
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Count a connection; False if there is no room for it."""
+        """Count a connection; return False if there are too many."""
         with self._lock:
             if len(self._open) >= self._most:
                 oldest = next(iter(self._unread), None)
@@ -66,7 +66,7 @@ class Listener(ThreadingMixIn, WSGIServer):
         return True
 
     def service_actions(self) -> None:
-        """End the connections whose request does not arrive; called twice a second."""
+        """Close the connections whose request has not arrived in time; called twice a second."""
         now = self._now()
         with self._lock:
             for request in [one for one, ends in self._unread.items() if ends <= now]:
@@ -84,7 +84,7 @@ class Listener(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing about a peer that has left, or was made to."""
+        """Report nothing about a peer that disconnected or was disconnected."""
 
     def _end(self, request: Any) -> None:
         self._unread.pop(request, None)
@@ -114,7 +114,9 @@ Collect = Callable[[], Awaitable[Sequence[Sample]]]
 
 
 class Shared:
-    """Collects once for all that ask meanwhile: those that gave up waiting must not delay the next ones."""
+    """Collects once for all scrapes that arrive meanwhile: those that gave up waiting must not delay the next
+    ones.
+    """
 
     def __init__(self, collect: Collect) -> None:
         self._collect = collect
@@ -132,9 +134,9 @@ class Shared:
 
 @asynccontextmanager
 async def open_metrics(host: str, port: int, collect: Collect) -> AsyncIterator[int]:
-    """Answer scrapes on a port (0: any) until the block ends. Yield the port; OSError if it is taken.
+    """Answer scrapes on a port (0: any) until the block ends. Yield the port. Raise OSError if it is in use.
 
-    Scrapes that come while another one is under way are answered with its samples.
+    Scrapes that arrive while another one is in progress are answered with its samples.
     """
     token, shared = trio.lowlevel.current_trio_token(), Shared(collect)
 

@@ -1,5 +1,5 @@
-"""Measurements of the checks. Each asks all brokers at once and returns what the others answered when some
-are lost; NoNameServer and NotFound are raised.
+"""Measurements of the checks. Each queries all brokers at once; if some are lost, it returns the results of
+the others. Raises NoNameServer and NotFound.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def _measured(figures: Sequence[Figure], failures: Mapping[str, ClientError]) ->
 
 
 async def lag(admin: Admin, groups: Collection[str], topic: str | None = None) -> Measured:
-    """Stored messages that a group has not consumed, for the groups named, or for all.
+    """Return the number of stored messages that each group has not consumed, for the named groups or for all.
 
-    A group whose offset is beyond the end of a queue (its topic was made again) has no lag, but a loss. So
-    has one that broadcasts, if it is named.
+    A group whose offset is beyond the end of a queue (its topic was created again) has no lag, but counts as
+    a loss. The same applies to a broadcasting group, if it is named.
     """
     failures: Failures = {}
     names = list(groups) or await admin.groups.names(failures=failures)
@@ -57,7 +57,7 @@ async def lag(admin: Admin, groups: Collection[str], topic: str | None = None) -
 
 
 def _told(passed: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a line for each group that a check of all groups passes over."""
+    """Return a line for each group that a check of all groups skips."""
     return tuple(f"{name}: {why}" for name, why in passed.items())
 
 
@@ -77,8 +77,8 @@ async def _lag_of(
 
 
 async def brokers(admin: Admin, expected: int = 0, gone: Sequence[LostBroker] = ()) -> Measured:
-    """Return the number of registered brokers that do not answer, and of those that are missing: from the
-    expected number, or without one of those that were registered before (`gone`), and of the masters.
+    """Return the number of registered brokers that do not respond, and the number of missing ones: compared
+    with the expected number, or else those registered before (`gone`) and missing masters.
     """
     found = await admin.brokers.summaries()
     lost = {f"{one.broker_name} {one.address}": str(one.error) for one in found if one.error is not None}
@@ -98,7 +98,7 @@ async def brokers(admin: Admin, expected: int = 0, gone: Sequence[LostBroker] = 
 
 
 def with_gone(found: Measured, gone: Sequence[LostBroker], now_ms: int) -> Measured:
-    """Add to the losses what is no longer registered: its figures are missing."""
+    """Add the brokers that are no longer registered to the losses: their figures are missing."""
     return replace(found, lost={**found.lost, **{one.label: one.told(now_ms) for one in gone}})
 
 
@@ -120,11 +120,11 @@ async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
 
 
 async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
-    """Return the seconds for which a queue of each group has not moved while messages wait, 0 if all of them
-    move.
+    """Return the longest time in seconds for which a queue of each group has not moved while messages wait, 0
+    if all queues move.
 
-    Without names, the groups with running clients and messages to consume. A client that does not report
-    what it holds counts with the time for which the next message waits.
+    Without names, the groups with running clients and messages to consume. For a client that does not report
+    its queues, the time for which the next message has waited counts.
     """
     failures: Failures = {}
     names = list(groups) or await lagging(admin, await admin.brokers.masters(), failures)
@@ -148,10 +148,10 @@ async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
 
 
 async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
-    """Messages in the dead-letter topics of the groups named, or of all.
+    """Return the number of messages in the dead-letter topics of the named groups, or of all.
 
-    Every broker is asked for a sign of life: the name server alone says which topics there are, also those
-    of brokers that hang.
+    Every broker must respond to a request, because the name server alone also lists topics of brokers that
+    hang.
     """
     failures: Failures = {}
     silent = {

@@ -1,4 +1,4 @@
-"""Measured figures, and the verdict of thresholds on them."""
+"""Measured figures, and the verdict that thresholds give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANGE = re.compile(rf"(@?)(?:(~|{_NUMBER})?:)?({_NUMBER})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """`text` is what was given."""
+    """A range of accepted values. `text` is the range as given."""
 
     text: str
     low: float
@@ -31,7 +31,7 @@ class Threshold:
 
 
 def parse_threshold(text: str) -> Threshold:
-    """Return the range; GrammarError for another form."""
+    """Return the range. Raise GrammarError for an invalid one."""
     found = _RANGE.fullmatch(text.strip())
     if found is None or not text.strip("@ ") or text.strip() == ":":
         raise GrammarError(f"{text!r} is not a range: expected MAX, MIN:, MIN:MAX, ~:MAX or @MIN:MAX")
@@ -68,8 +68,8 @@ class Measure:
     """The kind of the figures of a check.
 
     `name` is a word for performance data, `metric` the name for Prometheus, `label` the name of its label,
-    `unit` that of performance data (%, ms or nothing), `text` what a person reads. `lost_state` is what it
-    means that something did not answer, or that no broker is registered at all.
+    `unit` that of performance data (%, ms or nothing), `text` the text for people. `lost_state` is the state
+    if a server did not respond or no broker is registered at all.
     """
 
     check: str
@@ -83,8 +83,8 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures of one run. `lost` holds errors by what did not answer; `counted`: figures include these.
-    `notes` are about the run itself.
+    """The figures of one run. `lost` holds errors by the name of what did not respond; `counted`: the figures
+    already include these losses. `notes` are about the run itself.
     """
 
     figures: Sequence[Figure]
@@ -107,7 +107,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state, one line about it, and what it was made from. `details` has a line for each loss."""
+    """The state, one line about it, and the data that it is based on. `details` has a line for each loss."""
 
     measure: Measure
     state: State
@@ -118,7 +118,7 @@ class Verdict:
 
 
 def worst(states: Sequence[State]) -> State:
-    """Return the state that counts: what is known to be bad comes before what is not known."""
+    """Return the worst state: known problems take precedence over unknown states."""
     return next((state for state in _WORST if state in states), State.OK)
 
 
@@ -134,12 +134,12 @@ def judge(measure: Measure, measured: Measured, limits: Limits) -> Verdict:
 
 
 def unknown(measure: Measure, why: str, state: State = State.UNKNOWN, details: Sequence[str] = ()) -> Verdict:
-    """Return the verdict of a check that could not be made."""
+    """Return the verdict of a check that could not be carried out."""
     return Verdict(measure, state, why, details=details)
 
 
 def _text(measure: Measure, measured: Measured, limits: Limits) -> str:
-    """Name the figure that counts most, and the number of losses."""
+    """Return a text with the worst figure and the number of losses."""
     if measured.figures:
         first = max(measured.figures, key=lambda one: (limits.state(one.value), one.value))
         of = f" ({first.target})" if first.target else ""
@@ -180,7 +180,7 @@ def _performance(verdict: Verdict, figure: Figure) -> str:
 
 
 def prometheus(verdict: Verdict) -> str:
-    """Return the exposition format of Prometheus, for the text file collector of its node exporter."""
+    """Return the exposition format of Prometheus, for the textfile collector of its node exporter."""
     return "\n".join(_families(verdict))
 
 

@@ -1,6 +1,6 @@
-"""Permissions of an account: decided here from files of accounts (4.9), or asked of a broker.
+"""Permissions of an account: decided here from account files (4.9), or queried from a broker.
 
-A broker is asked by requests that change nothing.
+A broker is queried with requests that change nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 ACTIONS: Final = ("pub", "sub", "admin")
 _ADMIN_CODE: Final = 17
-"""Any request for administrators: they are all alike."""
+"""The code of a request for administrators; all such requests are equivalent here."""
 
 
 class Question(NamedTuple):
-    """An action of an account, on a need or, for `admin`, on none."""
+    """An action of an account, and the permission that it needs (None for `admin`)."""
 
     action: str
     need: Need | None
 
 
 def question(action: str, resource: str | None) -> Question:
-    """Return what is asked; InvalidInput for an action or resource that does not exist."""
+    """Return the question. Raise InvalidInput for an unknown action or resource."""
     if action not in ACTIONS:
         raise InvalidInput(f"{action!r}: expected {', '.join(ACTIONS)}")
     if action == "admin":
@@ -49,9 +49,10 @@ def question(action: str, resource: str | None) -> Question:
 
 
 def read_account_files(paths: Sequence[Path]) -> list[AccountFile]:
-    """Return the files in the order of a broker: plain_acl.yml and the folder acl beside it for a folder `conf`.
+    """Return the files in the order in which a broker reads them. A folder `conf` stands for plain_acl.yml
+    and the folder acl beside it.
 
-    OSError; InvalidInput for a file that a broker refuses.
+    Raise OSError, and InvalidInput for a file that a broker refuses.
     """
     files = [one for path in paths for one in (_of_folder(path) if path.is_dir() else [path])]
     if not files:
@@ -74,7 +75,7 @@ def _of_folder(folder: Path) -> list[Path]:
 def decided(
     files: Sequence[AccountFile], key: str | None, asked: Question, host: str | None
 ) -> tuple[bool, str, str]:
-    """Return whether the files allow it, Java's text of a refusal, and the line that decides."""
+    """Return whether the files allow the action, Java's text of a refusal, and the line that decides."""
     address = None if host is None else read_address(host)
     if host is not None and address is None:
         raise InvalidInput(f"{host!r} is not an address")
@@ -85,7 +86,7 @@ def decided(
 
 
 def account_rows(files: Sequence[AccountFile]) -> list[list[Any]]:
-    """Return a row for each account in force: key, admin, permissions, defaults, white address, file."""
+    """Return a row for each effective account: key, admin, permissions, defaults, white address, file."""
     return [_row(account, path) for account, path in merged(files).accounts.values()]
 
 
@@ -102,13 +103,17 @@ def _row(account: Account, path: str) -> list[Any]:
 
 
 NO_QUEUE = 2**31 - 1
-"""No topic has this queue: a send to it is refused after the check of permissions, and stores nothing."""
+"""The number of a queue that no topic has: a send to it is refused after the check of permissions, and stores
+nothing.
+"""
 NO_TOPIC = "RMQ_NO_SUCH_DEFAULT_TOPIC"
-"""Without this default topic no broker creates the topic of the send."""
+"""The name of a default topic that does not exist, so that no broker creates the topic of the send."""
 
 
 async def probe(admin: Admin, address: str, need: Need) -> str:
-    """Return the refusal of a broker by access control, "" if it allows it; errors of the client otherwise."""
+    """Return the text with which a broker's access control refuses, or "" if it allows the request. Raise
+    other errors of the client.
+    """
     from rmqcli.client import BrokerBusy, BrokerRefused, NotPermitted  # files are judged without the client
 
     try:

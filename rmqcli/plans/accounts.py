@@ -1,4 +1,4 @@
-"""Accounts of 4.9: what brokers say of their files, checks before a change, refusals in plain words.
+"""Accounts of 4.9: the versions of their files on brokers, checks before a change, refusals in plain words.
 
 Facts of 4.9.8: `AdminBrokerProcessor`, `PlainPermissionManager`, `Permission`.
 """
@@ -21,7 +21,7 @@ OFF: Final = "access control is off (aclEnable=false)"
 SHORTEST_KEY: Final = 7
 PERMISSIONS: Final = ("DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB")
 _REFUSALS: Final = frozenset((209, 210, 211))
-"""Codes of failed changes: account, deletion, white list. 5.x uses the numbers for other things."""
+"""Codes of failed changes: account, deletion, white list. 5.x uses these numbers for other purposes."""
 
 
 class Versions(NamedTuple):
@@ -32,7 +32,9 @@ class Versions(NamedTuple):
 
 
 async def read_versions(admin: Admin, seats: Mapping[str, str], failures: dict[str, ClientError]) -> Versions:
-    """Ask brokers with access control for their files: one without it would not answer at all (4.9.8)."""
+    """Query brokers with access control for the versions of their files. Brokers without it are not queried:
+    they would never respond (4.9.8).
+    """
     configs = await admin.brokers.configs(seats, failures=failures)
     off = {label: OFF for label, table in configs.items() if table.get("aclEnable") == "false"}
     asked = {label: seats[label] for label in configs if label not in off}
@@ -41,7 +43,7 @@ async def read_versions(admin: Admin, seats: Mapping[str, str], failures: dict[s
 
 
 def _files(label: str, header: GetBrokerAclConfigResponseHeader) -> list[list[Any]]:
-    """Return the files of a broker, or its default file alone if it names none."""
+    """Return the files of a broker, or only its default file if it names none."""
     files = json.loads(header.all_acl_file_version or "{}") or {"": json.loads(header.version)}
     return [
         [label, path, found.get("counter"), found.get("timestamp")] for path, found in sorted(files.items())
@@ -51,7 +53,7 @@ def _files(label: str, header: GetBrokerAclConfigResponseHeader) -> list[list[An
 def account_of(
     key: str, secret: str, given: Mapping[str, Any], topics: Collection[str], groups: Collection[str]
 ) -> CreateAccessConfigRequestHeader:
-    """Return the account; InvalidInput for what every broker of 4.9 refuses."""
+    """Return the account. Raise InvalidInput for values that every broker of 4.9 refuses."""
     for what, text in (("access key", key), ("secret key", secret)):
         if len(text) < SHORTEST_KEY:
             raise InvalidInput(f"the {what} is too short: brokers of 4.9 want more than 6 characters")
@@ -77,7 +79,9 @@ def _check_permission(permission: str | None, text: str | None) -> None:
 
 
 def checked_addresses(addresses: Collection[str]) -> list[str]:
-    """Return the addresses. None has a comma, even in braces: brokers split the list at all of them."""
+    """Return the addresses. Raise InvalidInput for a blank one, or a comma, even in braces: brokers split the
+    list at every comma.
+    """
     for one in addresses:
         if not one.strip() or "," in one:
             raise InvalidInput(f"{one!r}: expected one address, or a range such as 10.0.*.* or 10.0.0.1-9")
@@ -85,7 +89,9 @@ def checked_addresses(addresses: Collection[str]) -> list[str]:
 
 
 def explained(error: ClientError) -> ClientError:
-    """Return the error, or a plain one where access control is off: there Java remarks a null pointer."""
+    """Return the error, or a clearer one where access control is off: there, Java's remark is a null pointer
+    exception.
+    """
     if not isinstance(error, BrokerRefused) or error.code not in _REFUSALS:
         return error
     if error.remark and OFF not in error.remark and "accessvalidator" not in error.remark.lower():
@@ -113,7 +119,7 @@ def acl_of(
     deny: bool,
     default: bool,
 ) -> AclInfo:
-    """Return the policies of a user; InvalidInput for resources and actions that 5.x does not know."""
+    """Return the policies of a user. Raise InvalidInput for resources and actions that 5.x does not know."""
     entries = [
         PolicyEntryInfo(
             resource=_resource(text),
@@ -158,7 +164,7 @@ async def copy_users(
 ) -> TopicChange:
     """Create or update the users of a broker on another one; `brokers` of the result are users.
 
-    NotFound if a name is unknown at the source.
+    Raise NotFound if a name is unknown at the source.
     """
     found = {user.username or "": user for user in (await admin.access.users({"": source}))[""]}
     _known(admin, found, names, "user", "AUTH_LIST_USER")

@@ -1,4 +1,6 @@
-"""Allocation of queues to clients by the strategies of the client library: who would consume which queue."""
+"""Allocation of queues to clients by the strategies of the client library: which client would consume which
+queue.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ OF_ROOMS: Final[Mapping[str, str]] = {
     "MACHINE_ROOM_NEARBY": "--room-of",
     "CONFIG": "--fixed",
 }
-"""The others, by the option that says what they need."""
+"""The other strategies, with the option that supplies what they need."""
 
 
 class Given(NamedTuple):
@@ -33,7 +35,9 @@ class Given(NamedTuple):
 
 
 def chosen(names: Sequence[str], given: Given) -> dict[str, Allocate]:
-    """Return the named strategies, or without names all that can be computed; InvalidInput for others."""
+    """Return the named strategies, or without names all that can be computed. Raise InvalidInput for unknown
+    ones.
+    """
     known = _strategies(given)
     for name in names:
         if name not in known:
@@ -57,7 +61,7 @@ def _strategies(given: Given) -> dict[str, Allocate]:
 
 
 def _nearby(rooms: Mapping[str, str]) -> Allocate:
-    """AVG within each room; names of brokers and clients may have * and ?."""
+    """Return AVG within each room; names of brokers and clients may contain * and ?."""
 
     def room(name: str) -> str:
         found = next((room for pattern, room in rooms.items() if fnmatchcase(name, pattern)), None)
@@ -69,8 +73,8 @@ def _nearby(rooms: Mapping[str, str]) -> Allocate:
 
 
 def _fixed(mine: Mapping[str, set[tuple[str, int]]]) -> Allocate:
-    """Return the queues that are given to each client (Java `AllocateMessageQueueByConfig`, one for each
-    client).
+    """Return a strategy that gives each client its configured queues (Java `AllocateMessageQueueByConfig`,
+    one for each client).
     """
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
@@ -110,7 +114,7 @@ def json_name(strategy: str) -> str:
 def owners(
     allocate: Allocate, queues: Sequence[MessageQueue], clients: Sequence[str]
 ) -> dict[MessageQueue, list[str]]:
-    """Return the clients that would get each queue: one, or with CONFIG perhaps none or several."""
+    """Return the clients that would get each queue: one, but with CONFIG possibly none or several."""
     ordered, members = sorted(queues), sorted(set(clients))
     found: dict[MessageQueue, list[str]] = {}
     for client in members:

@@ -1,4 +1,4 @@
-"""Whole brokers: taking one out of use, timing sends to each, and naming what one does not serve."""
+"""Operations on whole brokers: drain one, time sends to each, and name a feature that one does not serve."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLL_SECONDS = 1.0
 
 
 def writable_brokers(route: TopicRouteData) -> set[str]:
-    """Return the brokers with a master that take messages of a topic."""
+    """Return the brokers with a master that accept messages for a topic."""
     masters = {data.broker_name for data in route.broker_datas if MASTER_ID in data.broker_addrs}
     return {
         queues.broker_name
@@ -34,7 +34,7 @@ def writable_brokers(route: TopicRouteData) -> set[str]:
 
 
 async def only_writable_on(admin: Admin, broker: str) -> list[str]:
-    """Return the topics of applications that no other broker takes messages of, sorted."""
+    """Return the topics of applications that no other broker accepts messages for, sorted."""
     info = await admin.brokers.cluster_info()
     topics = application_topics(await admin.topics.names(), info)
     routes, failures = await gather(topics, admin.topics.route)
@@ -70,7 +70,7 @@ async def wait_until_idle(
 class Ping(NamedTuple):
     """The round trips to one broker in milliseconds, sorted, the number of failed sends, and the last error.
 
-    A broker that does not answer is not asked again.
+    A broker that does not respond gets no further messages.
     """
 
     times: tuple[float, ...]
@@ -78,7 +78,9 @@ class Ping(NamedTuple):
     error: ClientError | None
 
     def percentile(self, part: float) -> float | None:
-        """Return the time that a part (0 to 1) of the sends did not exceed (nearest rank); None without any."""
+        """Return the time that a part (0 to 1) of the sends did not exceed (nearest rank); None without
+        sends.
+        """
         return self.times[max(0, ceil(part * len(self.times)) - 1)] if self.times else None
 
 
@@ -91,7 +93,7 @@ async def queues_of(producer: Producer, topic: str) -> dict[str, list[MessageQue
 
 
 def own_queues(brokers: Sequence[str]) -> dict[str, list[MessageQueue]]:
-    """Return the queue that every broker has of its own, in the topic of its name."""
+    """Return the queue of each broker in the topic that is named after it."""
     return {name: [MessageQueue(name, name, 0)] for name in brokers}
 
 
@@ -105,7 +107,7 @@ async def ping(
 ) -> dict[str, Ping]:
     """Send `count` messages of `size` bytes to each broker, one after another, `interval` seconds apart.
 
-    One more message is sent first, which opens the connection and is not measured.
+    A first message, which is not measured, opens the connection.
     """
     found: dict[str, Ping] = {}
 
@@ -140,12 +142,14 @@ async def _ping(
 
 
 UNKNOWN = "request type"
-"""Every server begins so what it says of a code that it does not know; other remarks are reasons."""
+"""The text with which every server's remark on an unknown request code begins; other remarks are reasons."""
 _VERSION = "brokerVersionDesc"
 
 
 async def unserved(admin: Admin, error: BrokerRefused, feature: str) -> str:
-    """Return one line with the server, its version where it has one, and its reason or the feature that it lacks."""
+    """Return one line with the server, its version if it has one, and its reason or the feature that it
+    lacks.
+    """
     server = await _server(admin, error.address)
     if error.remark and not error.remark.lstrip().startswith(UNKNOWN):
         return f"{server}: {error.remark}"
@@ -153,7 +157,7 @@ async def unserved(admin: Admin, error: BrokerRefused, feature: str) -> str:
 
 
 async def _server(admin: Admin, address: str) -> str:
-    """Return `broker-a (V4_9_8)`, or the address of a server that is no broker."""
+    """Return `broker-a (V4_9_8)`, or the address of a server that is not a broker."""
     try:
         table = (await admin.brokers.cluster_info()).broker_addr_table
         name = next((name for name, data in table.items() if address in data.broker_addrs.values()), None)

@@ -1,4 +1,4 @@
-"""Properties of several servers: selection, comparison, the plan of a change, and what came of it.
+"""Properties of several servers: selection, comparison, the plan of a change, and its result.
 
 A table of properties is name → text; tables are by the label of their server.
 """
@@ -52,12 +52,12 @@ class Compared(NamedTuple):
 
 
 def is_of_one_broker(name: str) -> bool:
-    """Return whether a property of brokers tells one from another: its name, addresses and folders."""
+    """Return whether a property is specific to one broker: its name, addresses and folders."""
     return name in _OF_ONE_BROKER or name.startswith("storePath")
 
 
 def selected(tables: Tables, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the properties whose names match a pattern (`*` and `?`; case does not count), sorted by name."""
+    """Return the properties whose names match a pattern (`*` and `?`, ignoring case), sorted by name."""
     wanted = [pattern.lower() for pattern in patterns] or ["*"]
     return {
         label: {
@@ -91,7 +91,7 @@ def unlisted(tables: Tables, values: Table) -> list[str]:
 
 
 def not_taken(changes: Iterable[Change], tables: Tables) -> dict[str, str]:
-    """Return what did not change although the server said so, as server → text."""
+    """Return the properties that did not change although the server reported success, as server → text."""
     left: dict[str, list[str]] = {}
     for change in changes:
         found = tables.get(change.server, {}).get(change.name)

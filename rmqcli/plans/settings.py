@@ -1,9 +1,9 @@
-"""Settings of topics and groups from a file: its entries, the plan of what differs, and its application.
+"""Settings of topics and groups from a file: its entries, the plan of changes, and its application.
 
 A file is JSON or YAML: a list of objects with the names of Java's `TopicConfig` or `SubscriptionGroupConfig`,
 as mqadmin's `updateTopicList` and `updateSubGroupList` read them, or such a list as `topics` or `groups` of
-an object. `name` is another word for `topicName` or `groupName`, `queues` sets read and write queues, and
-`perm` may be a text (`rw`). What an entry does not say stays as it is; a new topic has 8 queues. Nothing is
+an object. `name` is a synonym of `topicName` or `groupName`, `queues` sets read and write queues, and `perm`
+may be a text (`rw`). Settings that an entry does not contain are kept; a new topic has 8 queues. Nothing is
 deleted.
 """
 
@@ -34,7 +34,7 @@ _BOTH_QUEUES = ("readQueueNums", "writeQueueNums")
 
 
 class Kind(NamedTuple):
-    """The kind of entry that a file lists: `topic` or `group`, the struct and the member that names it,
+    """The kind of entry that a file lists: `topic` or `group`, its struct, the member with its name, and the
     values of a new one.
     """
 
@@ -76,7 +76,7 @@ class Step(NamedTuple):
 
 
 def read_entries(path: Path, kind: Kind) -> list[Entry]:
-    """Return the entries in their order; InvalidInput names the entry and the member that is wrong."""
+    """Return the entries in their order. Raise InvalidInput, which names the invalid entry and member."""
     content = _content(path)
     if isinstance(content, dict):
         content = content.get(f"{kind.word}s")
@@ -115,8 +115,8 @@ def _entry(where: str, item: object, kind: Kind) -> Entry:
 
 
 def entry_of(where: str, members: dict[str, Any], kind: Kind) -> Entry:
-    """Return the entry of an object with Java's names; InvalidInput, which begins with `where`, if it is
-    none.
+    """Return the entry of an object with Java's names. Raise InvalidInput, which begins with `where`, for an
+    invalid object.
     """
     name = members.pop(kind.key, None)
     if not isinstance(name, str):
@@ -215,7 +215,7 @@ async def carry_out(admin: Admin, step: Step) -> None:
 
 
 async def hidden(admin: Admin, steps: Sequence[Step], tables: Tables) -> list[str]:
-    """Return what consumers will not see any more, by topic and broker."""
+    """Return the messages that consumers will no longer see, by topic and broker."""
     found = []
     for step in steps:
         old = tables[step.broker_name].get(step.name)

@@ -1,10 +1,10 @@
-"""Plans of static topics (5.x): which broker holds which logical queue before and after a change, and the
-change.
+"""Plans of static topics (5.x): the broker of each logical queue before and after a change, and the change
+itself.
 
-A static topic has numbered queues for the whole cluster. Each is a list of ranges, oldest first; the last one
-is where messages are written. Every broker of the cluster keeps the ranges of the queues that it hosts, and
-the number of all queues with an epoch that grows with each change. Plans are kept in files that mqadmin reads
-as well, with the members of Java's `TopicRemappingDetailWrapper`. Facts of 5.3.3: `TopicQueueMappingUtils`,
+A static topic has numbered queues for the whole cluster. Each is a list of ranges, oldest first; messages are
+written to the last one. Every broker of the cluster keeps the ranges of the queues that it hosts, and the
+number of all queues with an epoch that grows with each change. Plans are kept in files that mqadmin reads as
+well, with the members of Java's `TopicRemappingDetailWrapper`. Facts of 5.3.3: `TopicQueueMappingUtils`,
 `TopicQueueMappingManager`, `MQAdminUtils`.
 """
 
@@ -35,9 +35,11 @@ Ranges = tuple[LogicQueueMappingItem, ...]
 
 SCOPE: Final = "__global__"
 EPOCH_STEP: Final = 1000
-"""A new epoch is so much larger than the last one at least."""
+"""The minimum difference between a new epoch and the last one."""
 BLOCK: Final = 10_000
-"""Offsets of a moved queue go on at a multiple of this, beyond what the old broker may still have taken."""
+"""Offsets of a moved queue continue at a multiple of this, beyond those that the old broker may still have
+assigned.
+"""
 UNDECIDED: Final = -1
 """The first offset of a range whose predecessor may still be written."""
 
@@ -54,7 +56,9 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A plan of moved queues: `inward` brokers take queues, `outward` ones give them away, no broker does both."""
+    """A plan of moved queues: `inward` brokers receive queues, `outward` ones give them away; no broker does
+    both.
+    """
 
     mapped: Mapped
     inward: tuple[str, ...]
@@ -62,9 +66,9 @@ class Move(NamedTuple):
 
 
 def queues_of(mapped: Mapped) -> dict[int, Ranges]:
-    """Return the ranges of each queue as the broker has them that it is written to.
+    """Return the ranges of each queue, as known to the broker that the queue is written to.
 
-    NotMapped for mappings that do not fit together: a change would lose offsets.
+    Raise NotMapped for inconsistent mappings: a change would lose offsets.
     """
     found: dict[int, Ranges] = {}
     for broker, detail in _details(mapped):
@@ -88,7 +92,7 @@ def queues_of(mapped: Mapped) -> dict[int, Ranges]:
 
 
 def places(mapped: Mapped) -> list[Place]:
-    """Return where each queue is written to."""
+    """Return the place where each queue is written."""
     return [
         Place(number, last.bname or "", last.queue_id, None if last.logic_offset < 0 else last.logic_offset)
         for number, (*_, last) in queues_of(mapped).items()
@@ -107,7 +111,7 @@ def grown(
 ) -> Mapped:
     """Return the mapping with `count` queues; new ones go to those of `brokers` with the fewest, in turn.
 
-    `every` broker of the cluster gets a mapping. InvalidInput if there would not be more queues.
+    `every` broker of the cluster gets a mapping. Raise InvalidInput if there would not be more queues.
     """
     old = queues_of(mapped)
     if count <= len(old):
@@ -123,7 +127,7 @@ def grown(
 
 
 def moved(topic: str, mapped: Mapped, brokers: Collection[str], every: Collection[str], now_ms: int) -> Move:
-    """Return the mapping with all queues on `brokers`, as even as can be with the fewest moves."""
+    """Return the mapping with all queues on `brokers`, as even as possible with the fewest moves."""
     old = queues_of(mapped)
     wanted = _shares(len(old), Counter(items[-1].bname or "" for items in old.values()), brokers)
     stay, homeless = dict(wanted), []
@@ -145,15 +149,17 @@ def moved(topic: str, mapped: Mapped, brokers: Collection[str], every: Collectio
 
 
 def _shares(count: int, load: Counter[str], brokers: Collection[str]) -> dict[str, int]:
-    """Return the number of queues of each broker; those that have more now get one more where it is not even."""
+    """Return the number of queues of each broker; if the numbers cannot be equal, the brokers that have more
+    now get one more.
+    """
     share, rest = divmod(count, len(brokers))
     ordered = sorted(brokers, key=lambda name: (-load[name], name))
     return {name: share + (place < rest) for place, name in enumerate(ordered)}
 
 
 def decided(move: Move, ends: Mapping[tuple[str, int], int]) -> Mapped:
-    """Return the mapping with the first offsets of moved queues; `ends` are those of old queues by broker and
-    ID, read after nothing is written to them any more. NotMapped without an end.
+    """Return the mapping with the first offsets of moved queues; `ends` are the ends of old queues by broker
+    and ID, read after the last write to them. Raise NotMapped if an end is missing.
     """
     new = dict(move.mapped)
     for broker in move.outward:
@@ -195,7 +201,7 @@ def _empty(topic: str, broker: str) -> TopicConfigAndQueueMapping:
 def _appended(
     config: TopicConfigAndQueueMapping, number: int, before: Ranges, first: int
 ) -> TopicConfigAndQueueMapping:
-    """Return the settings with one more queue, to which a logical queue is written from now on."""
+    """Return the settings with one more queue, to which the logical queue is written from now on."""
     detail = config.mapping_detail
     item = LogicQueueMappingItem(
         gen=before[-1].gen + 1 if before else 0,
@@ -237,7 +243,7 @@ MOVED: Final = "REMAPPING"
 
 
 class Plan(Body, frozen=True):
-    """A change of a static topic: what each broker shall have, and which give and take queues."""
+    """A change of a static topic: the mapping of each broker, and the brokers that give and receive queues."""
 
     topic: str
     type: str = GROWN
@@ -261,7 +267,7 @@ def save(plan: Plan, folder: Path) -> Path:
 
 
 def load(path: Path, topic: str, kind: str) -> Plan:
-    """Read a plan; InvalidInput for one of another topic or another change."""
+    """Read a plan. Raise InvalidInput if it is for another topic or another change."""
     try:
         plan = decode_body(Plan, path.read_bytes().removeprefix(BYTE_ORDER_MARK))
     except BodyError as error:
@@ -272,8 +278,8 @@ def load(path: Path, topic: str, kind: str) -> Plan:
 
 
 async def carry_out(admin: Admin, plan: Plan, *, force: bool = False) -> None:
-    """Write a plan to its brokers. Queues move in an order in which no message is lost: the new broker may
-    take messages before the old one stops, and learns where its offsets begin when the old one has stopped.
+    """Write a plan to its brokers. Queues move in an order that loses no message: the new broker accepts
+    messages before the old one stops, and gets its first offset after the old one has stopped.
     """
     mapped: Mapped = plan.broker_config_map
     if plan.type == GROWN:
@@ -289,10 +295,10 @@ async def carry_out(admin: Admin, plan: Plan, *, force: bool = False) -> None:
 
 
 async def _ends(admin: Admin, topic: str, brokers: Collection[str]) -> dict[tuple[str, int], int]:
-    """Return the ends of the queues of brokers, by broker and ID, as they number them themselves.
+    """Return the ends of the queues of brokers, by broker and by the broker's own queue ID.
 
-    `admin.topics.stats` would ask for queues that are left out by number, which for a static topic is that of
-    the whole cluster. It has as many read queues as write queues, so none is left out.
+    `admin.topics.stats` would query omitted queues by number, which for a static topic is the number in the
+    whole cluster. A static topic has as many read queues as write queues, so none is omitted.
     """
     masters = await admin.brokers.masters(brokers=brokers)
     header = GetTopicStatsInfoRequestHeader(topic=topic)

@@ -1,4 +1,4 @@
-"""Many topics at once: which ones applications own, their totals, their rates, and who writes to one now."""
+"""Many topics at once: those of applications, their totals, their rates, and the current producers of one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Failures = dict[str, ClientError]
 
 
 def own_topics(info: ClusterInfo) -> set[str]:
-    """Return the topics that every broker creates for itself, named after it and its cluster."""
+    """Return the topics that every broker creates, named after itself and its cluster."""
     clusters = set(info.cluster_addr_table)
     return clusters | {reply_topic(name) for name in clusters} | set(info.broker_addr_table)
 
@@ -41,8 +41,8 @@ def application_topics(names: Iterable[str], info: ClusterInfo) -> list[str]:
 
 
 class TopicTotal(NamedTuple):
-    """The queues and messages of a topic on all brokers; `last` is the store time of its last message, 0:
-    none.
+    """The queues and messages of a topic on all brokers; `last` is the store time of its last message, 0
+    without one.
     """
 
     topic: str
@@ -72,7 +72,7 @@ async def topic_settings(
 
 
 async def topic_totals(admin: Admin, topics: Sequence[str], failures: Failures) -> list[TopicTotal]:
-    """Return totals in the order of `topics`; topics that are deleted meanwhile are left out."""
+    """Return totals in the order of `topics`; topics that are deleted meanwhile are omitted."""
     found, lost = await gather(topics, lambda topic: _total(admin, topic, failures))
     for error in lost.values():
         if not isinstance(error, NoRoute) and not failures:
@@ -92,10 +92,10 @@ async def _total(admin: Admin, topic: str, failures: Failures) -> TopicTotal:
 
 
 class TopicRate(NamedTuple):
-    """A topic and one of its groups, None without any.
+    """A topic and one of its groups, None if it has none.
 
-    Rates are messages per second of the last minute, totals those of the last 24 h, as long as the brokers
-    run. `lag` is in messages, None if it is unknown. `brokers` have queues of the topic.
+    Rates are messages per second over the last minute, totals cover the last 24 h, but only since the start
+    of the brokers. `lag` is in messages, None if it is unknown. `brokers` have queues of the topic.
     """
 
     topic: str
@@ -113,7 +113,9 @@ class TopicRate(NamedTuple):
 
 
 async def topic_rates(admin: Admin, topics: Sequence[str], failures: Failures) -> list[TopicRate]:
-    """Return the busiest first. Brokers that do not answer are in `failures`; deleted topics are left out."""
+    """Return the rates, busiest first. Add the errors of brokers that do not respond to `failures`; omit
+    deleted topics.
+    """
     found, lost = await gather(topics, lambda topic: _rates_of(admin, topic, failures))
     for error in lost.values():
         if not isinstance(error, NoRoute):
@@ -157,7 +159,7 @@ async def _lag(
 
 
 async def _broadcasting(admin: Admin, group: str) -> bool:
-    """Return whether running clients keep the offsets of the group, so that those of brokers say nothing."""
+    """Return whether running clients keep the offsets of the group, which makes those of brokers meaningless."""
     try:
         found = await admin.clients.consumers(group, failures={})
     except ConsumerOffline:
@@ -166,28 +168,30 @@ async def _broadcasting(admin: Admin, group: str) -> bool:
 
 
 def rate_of(items: Iterable[BrokerStatsData]) -> float:
-    """Return the rate of the last minute, of all brokers."""
+    """Return the rate over the last minute, summed over all brokers."""
     rates = (item.stats_minute.tps for item in items if item.stats_minute is not None)
     return round(sum(rates, 0.0), 2)
 
 
 def total_of(items: Iterable[BrokerStatsData]) -> int:
-    """Return the sum of the last 24 h, of all brokers: a young broker has only that of an hour or minute."""
+    """Return the total of the last 24 h over all brokers; a broker that started recently has only that of an
+    hour or a minute.
+    """
     spans = [[item.stats_day, item.stats_hour, item.stats_minute] for item in items]
     return sum(next((one.sum for one in span if one is not None and one.sum), 0) for span in spans)
 
 
 ACTIVE_MS: Final = 600_000
-"""Milliseconds since the last message of a topic after which nobody counts as writing to it."""
+"""Milliseconds since the last message of a topic after which it counts as not written to."""
 LAST_MESSAGES: Final = 32
 """Messages of each queue whose senders are looked up."""
 MOST_QUEUES: Final = 64
-"""Queues that are looked at, those written last."""
+"""The maximum number of queues that are read; those written last are chosen."""
 
 
 class Writing(NamedTuple):
-    """`ago` seconds have passed since the last message; `by` are producers, or addresses of those that have
-    gone.
+    """`ago` seconds have passed since the last message; `by` are producers, or addresses of producers that
+    have disconnected.
     """
 
     ago: float
@@ -199,7 +203,9 @@ class Writing(NamedTuple):
 
 
 async def writing(admin: Admin, stats: Mapping[MessageQueue, TopicOffset]) -> Writing | None:
-    """Return who sent the last messages of a topic, as far as brokers answer; None if they are old."""
+    """Return the producers of the last messages of a topic, as far as brokers respond; None if the messages
+    are old.
+    """
     now = admin.instance.now_ms()
     recent = [one for one, ends in stats.items() if now - ends.last_update_timestamp < ACTIVE_MS]
     recent.sort(key=lambda one: -stats[one].last_update_timestamp)

@@ -1,6 +1,6 @@
-"""The figures of a broker (GET_BROKER_RUNTIME_INFO): their groups, and their texts for people.
+"""The runtime figures of a broker (GET_BROKER_RUNTIME_INFO): their groups, and their texts for people.
 
-The names are those of 4.9 and 5.x. A figure that is not known here belongs to the group `other`.
+The names are those of 4.9 and 5.x. An unknown figure belongs to the group `other`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def grouped(table: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 
 def human(name: str, value: str) -> str:
-    """Return the value for people; a value of another form as it is."""
+    """Return the value as text for people; return a value of another form unchanged."""
     try:
         return _find(name).show(value)
     except ValueError:

@@ -52,7 +52,7 @@ def show_distribution(found: Distribution) -> None:
 
 
 def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:
-    """Show chain lengths. JSON: one document; TSV: chain length, slots with such a chain."""
+    """Show chain lengths. JSON: one document; TSV: chain length, number of slots with a chain of that length."""
     chains = sorted(found.chains.items())
     items = sum(length * count for length, count in chains)
     if settings.json:

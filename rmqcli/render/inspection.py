@@ -86,10 +86,10 @@ def stream_rows(
     empty: str,
     whole: bool = False,
 ) -> None:
-    """Print JSON objects, TSV or CSV lines, or tables of BLOCK rows, with empty columns if they are `whole`.
-    `empty`: a terminal's text for no rows.
+    """Print JSON objects, TSV or CSV lines, or tables of BLOCK rows, which keep empty columns if `whole` is
+    true. A terminal shows the text `empty` if there are no rows.
 
-    Raise GrammarError for an order: rows are printed as they are read.
+    Raise GrammarError if a sort order is requested: rows are printed as they are read.
     """
     settings.rows.refuse_sort()
     iterator, keys = iter(rows), [column.key for column in columns]
@@ -119,7 +119,9 @@ def finding_object(found: Finding) -> dict[str, Any]:
 
 
 def show_report(settings: OutputSettings, report: Report, items: str) -> None:
-    """Show the findings, one per line, and the totals. `items` names what is counted, in the singular."""
+    """Show the findings, one per line, and the totals. `items` is the noun for the counted things, in the
+    singular.
+    """
     settings.rows.refuse("--verify")
     if settings.json:
         counts = {"files": report.files, plural(items): report.items, "bytes": report.size}
@@ -201,7 +203,7 @@ def _painter(number: int) -> Callable[[str], str]:
 
 
 def field_value(field: ExplainedField) -> str:
-    """Return the meaning of the bytes."""
+    """Return the value of a field as text."""
     if isinstance(field.value, int):
         return f"0x{field.value:08X}" if field.name == "magic" else str(field.value)
     if field.name in ("born_host", "store_host"):

@@ -44,7 +44,7 @@ def whole_body(message: MessageExt) -> bytes:
 
 
 class _Verbs(NamedTuple):
-    """The texts of verbs and modifiers, as the options want them."""
+    """The texts of verbs and modifiers, according to the options."""
 
     values: Mapping[str, Value]
     modifiers: Modifiers
@@ -79,7 +79,8 @@ _TOKEN = re.compile(
 
 
 def parse_format(text: str, *, raw: bool = False, body: Part = whole_body, line: Part = message_line) -> Part:
-    """Return the function that formats a message; raise GrammarError, which gives the position.
+    """Return the function that formats a message. Raise GrammarError, which gives the position, for an
+    invalid format.
 
     `raw`: values as they are. `body` returns the part of the body to show, `line` the JSON line.
     """

@@ -4,8 +4,8 @@ was read.
 `body` is text if the bytes are UTF-8; otherwise `bodyBase64` replaces it. `properties` holds every property,
 including KEYS and TAGS; `keys` and `tags` repeat them in a simpler form and win if they were edited. Times
 are epoch milliseconds. Reading requires only `body` or `bodyBase64`, and ignores unknown names and those that
-a broker assigns. A line without `storeTimestamp` is a new message: its properties may not have the names that
-RocketMQ reserves, but for KEYS, TAGS, UNIQ_KEY, DELAY and WAIT.
+a broker assigns. A line without `storeTimestamp` is a new message: its properties may not have names that
+RocketMQ reserves, except KEYS, TAGS, UNIQ_KEY, DELAY and WAIT.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _decode = msgspec.json.Decoder().decode
 def message_object(message: MessageExt, bodies: Bodies = WHOLE) -> dict[str, Any]:
     """Return the JSON object of a stored message, with names in the documented order.
 
-    A body that is not shown whole adds `bodySize` (bytes) and `bodyCut`.
+    If the body is not shown whole, the object also has `bodySize` (bytes) and `bodyCut`.
     """
     found = {name: read(message) for name, read in MESSAGE_FIELDS.items()}
     body = bodies.cut(message.body)
@@ -92,7 +92,7 @@ def message_line(message: MessageExt, bodies: Bodies = WHOLE) -> bytes:
 def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
     """Return the message of one line, addressed to `topic` (None: to the topic in the line).
 
-    Raise GrammarError, which says what is wrong with the line.
+    Raise GrammarError, which describes the defect, for an invalid line.
     """
     try:
         found = _decode(line.removeprefix(BYTE_ORDER_MARK) if isinstance(line, bytes) else line)
@@ -118,7 +118,7 @@ def _refuse_reserved(properties: object) -> None:
 
 
 def message_of(topic: str, body: bytes, found: Mapping[str, Any]) -> Message:
-    """Return a message with an object's flag, properties, keys and tags; ValueError for invalid ones."""
+    """Return a message with an object's flag, properties, keys and tags. Raise ValueError for invalid ones."""
     return Message(topic=topic, body=body, flag=_flag(found), properties=_properties(found))
 
 

@@ -1,4 +1,4 @@
-"""Messages as lines of TSV or CSV, or as JSON objects, of which columns are chosen by name."""
+"""Messages as lines of TSV or CSV, or as JSON objects, with columns chosen by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 def tsv_body(message: MessageExt, bodies: Bodies) -> str | int:
-    """Return the last field of a line: the body, or its size if bodies are left out."""
+    """Return the last field of a line: the body, or its size if bodies are omitted."""
     text = bodies.cut(message.body).decode("utf-8", "surrogateescape")
     return len(message.body) if bodies.meta_only else text
 
@@ -64,7 +64,7 @@ def row_renderer(form: RowForm, bodies: Bodies, *, topic: bool) -> Callable[[Mes
 
 
 def member_renderer(form: RowForm, bodies: Bodies) -> Callable[[MessageExt], bytes]:
-    """Return the renderer of JSON lines with the members that are asked for, as far as a message has them."""
+    """Return the renderer of JSON lines with the requested members, as far as a message has them."""
     keys = [*MESSAGE_FIELDS, "body", "bodyBase64", "bodySize", "bodyCut"]
     names = form.names(keys, keys)
 
@@ -84,8 +84,8 @@ def body_text(body: bytes) -> str:
 
 
 def message_tsv(message: MessageExt, bodies: Bodies = WHOLE, *, topic: bool = False) -> bytes:
-    r"""Return one line; with `topic`, this is the first field. A byte that is not UTF-8 is written \xNN; the
-    text \xNN is written \\xNN, as every backslash is doubled.
+    r"""Return one line; with `topic`, the topic is the first field. A byte that is not UTF-8 is written \xNN;
+    the text \xNN is written \\xNN, as every backslash is doubled.
     """
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
     first = (message.topic,) if topic else ()
@@ -94,7 +94,7 @@ def message_tsv(message: MessageExt, bodies: Bodies = WHOLE, *, topic: bool = Fa
 
 
 def message_view(message: MessageExt, *, color: bool, bodies: Bodies = WHOLE, topic: bool = False) -> bytes:
-    """Return one line with place, time, tag and keys, and the body below."""
+    """Return one line with queue and offset, time, tag and keys, and the body below it."""
     bold, dim, plain = (_BOLD, _DIM, _PLAIN) if color else ("", "", "")
     place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
     place = f"{message.topic} {place}" if topic else place
@@ -124,7 +124,7 @@ def message_renderer(
 ) -> Callable[[MessageExt], bytes]:
     """Return the renderer of messages for this command line; raise GrammarError for an invalid FORMAT.
 
-    `topic`: there are several topics, so each message says of which it is.
+    `topic`: there are several topics, so each message is shown with its own.
     """
     _check(settings, format_text, bodies)
     if format_text is not None:
@@ -171,7 +171,7 @@ def _check(settings: OutputSettings, format_text: str | None, bodies: Bodies) ->
 
 MAX_TAGS = 10_000
 OTHERS = "(others)"
-"""Counts the messages whose tag comes after MAX_TAGS others."""
+"""The name under which messages are counted whose tag comes after MAX_TAGS others."""
 
 _COLUMNS = (
     Column("BY", "by"),
@@ -184,7 +184,7 @@ _COLUMNS = (
 
 
 class MessageCounts:
-    """Counts messages as they come."""
+    """Counts messages by queue, tag and key as they arrive."""
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, int], TopicStatistics] = {}
@@ -204,7 +204,7 @@ class MessageCounts:
         self._distribution.add(message)
 
     def rows(self) -> list[list[Any]]:
-        """Return the rows: queues in order, tags and keys from the most frequent on."""
+        """Return the rows: queues in order, tags and keys by descending frequency."""
         tags = sorted(self._tags.values(), key=lambda one: (-one.messages, one.topic))
         return [
             *(_row("queue", self._queues[place]) for place in sorted(self._queues)),

@@ -32,14 +32,16 @@ def encode_text(text: str) -> bytes:
 
 
 def escape_controls(data: bytes) -> bytes:
-    """Return the text with what cannot be seen, and bytes that are not UTF-8, as escapes; tabs and newlines stay."""
+    """Return the text with invisible characters, and bytes that are not UTF-8, as escapes; tabs and newlines
+    are kept.
+    """
     if data.isascii() and not _CONTROL.search(data):
         return data
     return printable(data.decode("utf-8", "surrogateescape")).encode()
 
 
 def safe_json(document: bytes) -> bytes:
-    """Return the same JSON with what a terminal obeys, or nobody sees, as escapes."""
+    """Return the same JSON with terminal control characters and invisible characters as escapes."""
     if document.isascii() and b"\x7f" not in document:
         return document
     return text.safe_json(document.decode("utf-8", "surrogatepass")).encode()
@@ -92,7 +94,7 @@ class Output:
         self.write((text if isinstance(text, bytes) else encode_text(text)) + b"\n")
 
     def json(self, value: Any) -> None:
-        """Write one JSON document on one line; an object ends with the version of documents."""
+        """Write one JSON document on one line; the last member of an object is the version of documents."""
         self.line(json_line(value | {"version": JSON_VERSION} if isinstance(value, dict) else value))
 
     def flush(self) -> None:
@@ -100,8 +102,8 @@ class Output:
 
 
 def note(text: str) -> None:
-    """Print what was done on standard error, where it does not mix with data, in one line: names may be
-    chosen by others. Print nothing with --quiet.
+    """Print a note in one line on standard error, where it does not mix with data. Line breaks are escaped,
+    because names may be chosen by others. Print nothing with --quiet.
     """
     if not QUIET.get():
         _print(text)

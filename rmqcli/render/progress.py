@@ -21,9 +21,10 @@ QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 def progress(
     what: str, total: int | None = None, *, quiet: bool = False, sizes: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with a number of completed items. `total` None: unknown. `sizes`: bytes.
+    """Yield a function to call with a number of completed items. `total` is None if unknown. `sizes`: the
+    items are bytes.
 
-    The bar shows counts, the rate, and with a total the time that is left.
+    The bar shows counts, the rate, and with a total the remaining time.
     """
     if quiet or QUIET.get() or not sys.stderr.isatty():
         yield lambda count: None
@@ -38,7 +39,9 @@ def progress(
 
 @contextmanager
 def _terminal() -> Iterator[bool]:
-    """Claim the terminal of standard error; false if another process shows its bar there (`pull | send`)."""
+    """Claim the terminal of standard error; yield False if another process shows its bar there (`pull |
+    send`).
+    """
     try:
         import fcntl
 
@@ -95,7 +98,9 @@ def _bar(what: str, total: int | None, *, sizes: bool) -> Iterator[Callable[[int
 
 
 class _Throttled:
-    """Adds up calls and passes them on a few times per second: updating the bar costs more than a record."""
+    """Accumulates counts and passes them on a few times per second: updating the bar costs more than reading
+    a record.
+    """
 
     def __init__(self, update: Callable[[int], None]) -> None:
         self._update = update

@@ -78,9 +78,10 @@ def show_facts(settings: OutputSettings, facts: dict[str, tuple[str, Any]]) -> N
 def show_overview(
     settings: OutputSettings, found: Overview, *, by_queue: bool, sources: Mapping[str, str]
 ) -> None:
-    """Show the overview. JSON: a document; TSV: a row per queue, on request below a terminal's topics.
+    """Show the overview. JSON: a document; TSV: a row per queue. A terminal shows topics and, on request, the
+    queues below them.
 
-    `sources`: tables whose `.bak` was read, with its name.
+    `sources`: the tables whose `.bak` was read, with the name of that file.
     """
     topics = _topics(found.queues)
     if settings.json:
@@ -253,7 +254,7 @@ def show_store_report(settings: OutputSettings, report: StoreReport, seconds: fl
 def show_rebuilt(
     settings: OutputSettings, built: Rebuilt, changes: Sequence[Difference], kept: Sequence[str], done: bool
 ) -> None:
-    """Show what was built, how it differs from the old files, and where those are now."""
+    """Show what was built, how it differs from the old files, and where the old files are now."""
     if settings.json:
         listed = [{"file": one.path, "change": one.kind, "position": one.position} for one in changes]
         counts = {_camel(name): value for name, value in built._asdict().items()}

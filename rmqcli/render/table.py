@@ -1,7 +1,7 @@
 """Shows rows of values as a table, TSV or JSON.
 
-A table that is too wide for its terminal is narrowed step by step until it fits (`_fitting`). A row stays a
-row: it is never shown as a line for each value. Titles and numbers are never cut or wrapped.
+A table that is too wide for its terminal is narrowed in steps until it fits (`_fitting`). A row remains a
+row: it is never shown as one line per value. Titles and numbers are never cut or wrapped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """`title` heads the column on a terminal, `key` is the name in JSON, and `show` makes the text for a
-    terminal.
+    """`title` heads the column on a terminal, `key` is the name in JSON, and `show` converts a value to text
+    for a terminal.
 
-    `number` aligns to the right and is never wrapped. Where there is little room, `brief` makes the text,
-    `legend` values become numbers with a list below, `minor` columns are left out, and `whole` values, such
-    as ids, are wrapped last. TSV and JSON contain the plain value.
+    `number` aligns to the right and is never wrapped. Where space is short, `brief` converts the value,
+    `legend` values become numbers with a list below, `minor` columns are omitted, and `whole` values, such as
+    ids, are wrapped last. TSV and JSON contain the plain value.
     """
 
     title: str
@@ -56,11 +56,11 @@ def show_rows(
     hidden: Collection[str] = (),
     whole: bool = False,
 ) -> None:
-    """Print all rows: a JSON list of objects, TSV or CSV lines, or a table; `settings.rows` says which
-    columns, and in which order.
+    """Print all rows: a JSON list of objects, TSV or CSV lines, or a table; `settings.rows` selects the
+    columns and the order.
 
-    On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden`
-    are left out unless they are asked for, as are columns without a value unless the rows are `whole`.
+    On a terminal, the text `empty` goes to standard error if there are no rows; columns with the keys
+    `hidden` are omitted unless requested, and so are columns without a value unless `whole` is true.
     """
     form = settings.rows
     keys = [column.key for column in columns]
@@ -86,7 +86,7 @@ def show_objects(settings: OutputSettings, documents: Sequence[Mapping[str, Any]
 
 
 def show_document(settings: OutputSettings, document: Mapping[str, Any], what: str = "this document") -> None:
-    """Print one JSON object; raise GrammarError if columns or an order are asked for."""
+    """Print one JSON object. Raise GrammarError if columns or an order are requested."""
     settings.rows.refuse(what)
     Output().json(document)
 
@@ -158,15 +158,15 @@ def _width(texts: Iterable[str]) -> int:
 
 
 _FEW = 9
-"""Values of the first column that may be numbered."""
+"""The most values of the first column that may be numbered."""
 
 
 def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_Cells], list[str]]:
     """Return the columns that fit into `room`, and lines to show below them.
 
-    The steps: brief texts; a `whole` value that all rows share is said once below; `legend` values are
-    numbered; `minor` columns go, the last first; `whole` values are wrapped, the first column's last;
-    then the last columns go. `keep` leaves all columns: they were asked for.
+    The steps: brief texts; a `whole` value that all rows share is shown once below; `legend` values are
+    numbered; `minor` columns are dropped, the last first; `whole` values are wrapped, the first column's
+    last; then the last columns are dropped. `keep` keeps all columns, because they were requested.
     """
     kept, below = list(cells), list[str]()
 
@@ -202,7 +202,7 @@ def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_C
 
 def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
     """Return the widths of columns that fit into `room`: the widest is narrowed first, none below its
-    least.
+    minimum.
     """
     widths = [one.full_width for one in cells]
     least = [one.least_width for one in cells]
@@ -237,7 +237,7 @@ BROKER = Column("BROKER", "brokerName", whole=True)
 CLIENT = Column("CLIENT", "clientId", whole=True, legend=True)
 GROUP = Column("GROUP", "group", whole=True)
 LAG = Column("LAG", "lag", lambda lag: "?" if lag is None else str(lag), number=True)
-"""The messages behind; TSV and JSON have nothing and null where that is unknown."""
+"""The lag in messages; if it is unknown, TSV has an empty field and JSON null."""
 LAG_UNKNOWN = Column("LAG UNKNOWN", "lagUnknown")
 MAX = Column("MAX", "maxOffset", number=True)
 MESSAGES = Column("MESSAGES", "messages", number=True)
@@ -253,8 +253,8 @@ _QUOTED = re.compile('[",]|^ | $')
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """The columns to show by JSON name (none: all), the columns to sort by (`-name`: descending), and whether
-    lines begin with a header or are CSV.
+    """The columns to show, by JSON name (none: all), the columns to sort by (`-name`: descending), and
+    whether output has a header or is CSV.
     """
 
     columns: tuple[str, ...] = ()
@@ -264,15 +264,17 @@ class RowForm:
 
     @property
     def chosen(self) -> bool:
-        """True if rows are wanted as they are, not a view for people."""
+        """True if plain rows are requested instead of a view for people."""
         return bool(self.columns or self.sort or self.csv)
 
     def places(self, keys: Sequence[str]) -> list[int]:
-        """Return the places of the columns to show; raise UnknownName."""
+        """Return the indexes of the columns to show. Raise UnknownName for an unknown column."""
         return [_place("--columns", name, keys) for name in self.columns or keys]
 
     def ordered(self, keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-        """Return the rows sorted: numbers by value, missing values last. Raise UnknownName."""
+        """Return the rows sorted: numbers by value, missing values last. Raise UnknownName for an unknown
+        column.
+        """
         found = list(rows)
         for name in reversed(self.sort):
             place = _place("--sort", name.removeprefix("-"), keys)
@@ -288,7 +290,7 @@ class RowForm:
         return csv_line(values) if self.csv else tsv_line(values)
 
     def arranged(self, documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return JSON objects in order, with the members that are shown."""
+        """Return the JSON objects sorted, with the members to show."""
         if not self.chosen:
             return list(documents)
         keys = list(dict.fromkeys(key for one in documents for key in one))
@@ -299,19 +301,19 @@ class RowForm:
         return [{keys[place]: row[place] for place in places} for row in rows]
 
     def names(self, keys: Sequence[str], default: Sequence[str]) -> list[str]:
-        """Return the columns to show of rows that are printed as they come; raise UnknownName, and
-        GrammarError for an order.
+        """Return the columns to show of rows that are printed as they arrive. Raise UnknownName for an
+        unknown column, and GrammarError for a sort order.
         """
         self.refuse_sort()
         return [keys[place] for place in self.places(keys)] if self.columns else list(default)
 
     def refuse(self, what: str) -> None:
-        """Raise GrammarError if any of the options is given, as `what` has no rows."""
+        """Raise GrammarError if any of the options is given, because `what` has no rows."""
         if self.chosen or self.header:
             raise GrammarError(f"--columns, --sort, --header and --csv are for rows, and {what} has none")
 
     def refuse_sort(self) -> None:
-        """Raise GrammarError for an order of rows that are printed while they are read."""
+        """Raise GrammarError for a sort order of rows that are printed while they are read."""
         if self.sort:
             raise GrammarError("--sort: rows are printed as they come; sort them behind a pipe: … | sort")
 
@@ -347,7 +349,7 @@ def _sorted(rows: list[Sequence[Any]], place: int, *, descending: bool) -> list[
 
 
 def _number(value: Any) -> float | None:
-    """Return the number that a value is or spells; texts of digits compare as numbers, too."""
+    """Return the number that a value is or represents: texts of digits also compare as numbers."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -368,7 +370,7 @@ class Line(Protocol):
 def show_matrix(
     settings: OutputSettings, first: Column, servers: Sequence[str], lines: Sequence[Line], *, empty: str = ""
 ) -> None:
-    """Print lines with the columns name, one of each server, and whether the values differ.
+    """Print lines with these columns: the name, one per server, and whether the values differ.
 
     JSON has an object for each line: the name under the key of `first`, `values` by server, and `differs`.
     """

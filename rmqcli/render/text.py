@@ -13,7 +13,7 @@ from typing import Final
 from rmqcli import words
 
 CONTROLS: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""All but tab and newline."""
+"""The control characters except tab and newline."""
 UNSEEN: Final = (
     "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
@@ -35,14 +35,14 @@ def number(character: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text with what cannot be seen as escapes; tabs and newlines stay."""
+    """Return the text with invisible characters as escapes; tabs and newlines are kept."""
     if text.isprintable() and text.isascii():
         return text
     return _ANY.sub(lambda match: number(match[0]), text)
 
 
 def one_line(text: str) -> str:
-    r"""Return the same with `\n` and `\t`, so that the text cannot begin a line, or a field, of its own."""
+    r"""Return the same, with `\n` and `\t` also escaped, so that the text cannot begin a new line or field."""
     if text.isprintable() and text.isascii():
         return text
     for character, escape in _IN_A_LINE.items():
@@ -51,7 +51,9 @@ def one_line(text: str) -> str:
 
 
 def safe_json(document: str) -> str:
-    """Return the same JSON with DEL and what cannot be seen as escapes; JSON has escaped other controls."""
+    """Return the same JSON with DEL and invisible characters as escapes; JSON has already escaped other
+    controls.
+    """
     return document if document.isascii() and "\x7f" not in document else _LATE.sub(_in_json, document)
 
 
@@ -68,7 +70,9 @@ _TSV_ESCAPES = str.maketrans(
     | {chr(code): f"\\u{code:04x}" for code in range(0x80, 0xA0)}
     | {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 )
-"""Control characters, too: a pager or terminal may read what a pipe writes. C1 differs from raw bytes."""
+"""Escapes also cover control characters, because a pager or terminal may read the output of a pipe. Those of
+C1 differ from those of raw bytes.
+"""
 _THOUSANDS = ("", "k", "M", "G", "T")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -109,9 +113,9 @@ def local_seconds(milliseconds: int | None) -> str:
 
 
 def age(milliseconds: int | None, now_ms: int | None = None) -> str:
-    """Return how long ago an epoch time was, as `45s`, `12m`, `5h` or `3d`; empty where `local_time` is.
+    """Return the age of an epoch time as `45s`, `12m`, `5h` or `3d`; empty where `local_time` is.
 
-    A time that is still to come begins with a plus sign.
+    A time in the future begins with a plus sign.
     """
     if milliseconds is None or milliseconds <= 0:
         return ""
@@ -171,9 +175,9 @@ _LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The form of bodies. `limit`: bytes. `screen`: columns and rows to fill at most on a terminal.
+    """The form of bodies. `limit`: maximum bytes. `screen`: maximum columns and rows on a terminal.
 
-    `raw`: bodies as they are, and nothing else without a format. `meta_only`: no bodies.
+    `raw`: bodies unchanged and, without a format, nothing else. `meta_only`: no bodies.
     """
 
     raw: bool = False
@@ -202,7 +206,7 @@ def _whole_characters(part: bytes) -> bytes:
 
 
 def screenful(text: str, columns: int, rows: int) -> str:
-    """Return the beginning of a text that takes at most so many rows of a terminal."""
+    """Return the beginning of a text, which takes at most `rows` rows of a terminal."""
     shown: list[str] = []
     for line in text[: columns * rows + rows].split("\n"):
         taken = max(1, -(-len(line) // columns))

@@ -1,5 +1,6 @@
 """A report on a cluster or a store folder as one HTML page, for people.
 
-`cluster` and `store` read and write sections, `page` has their values, `cells` and `charts` make numbers and
-plots readable, and `html` writes the page. Names come from others, so that only `html` writes markup.
+`cluster` and `store` read data and create sections, `page` defines the values of a page, `cells` and `charts`
+make numbers and plots readable, and `html` writes the page. Names are untrusted, so only `html` writes
+markup.
 """

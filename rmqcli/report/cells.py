@@ -1,4 +1,4 @@
-"""Values as cells: short for people, exact for those who point at them. Times are UTC."""
+"""Values as cells: short texts, with exact ones as tooltips. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rate(value: float | None) -> Cell:
 
 
 def moment(milliseconds: int | None) -> Cell:
-    """Return `2026-11-23 08:16:30` with milliseconds and epoch; times of before 1970 and none are left out."""
+    """Return `2026-11-23 08:16:30` with milliseconds and epoch; None and times before 1970 are empty."""
     found = utc(milliseconds)
     if found is None:
         return NOTHING
@@ -93,6 +93,6 @@ _MAX = 4000
 
 
 def clean(text: str) -> str:
-    r"""Return the text with what cannot be seen as `\x1b` or `\u202e`, cut at 4,000 characters."""
+    r"""Return the text with invisible characters as `\x1b` or `\u202e`, cut at 4,000 characters."""
     found = one_line(text[: _MAX + 1])
     return found if len(text) <= _MAX else f"{found[:_MAX]}… ({len(text):,} characters)"

@@ -1,6 +1,6 @@
-"""Plots as SVG, drawn by pygal: shapes and texts with classes, whose colors and fonts the style sheet has.
+"""Plots as SVG, drawn by pygal: shapes and texts with classes, whose colors and fonts are in the style sheet.
 
-What pygal adds for scripts and styles of its own is taken away.
+Everything that pygal adds for its own scripts and styles is removed.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def svg(plot: Plot) -> str:
 
 
 def _value(plot: Plot, series: Series, place: int) -> dict[str, Any]:
-    """Return a value with what is shown to those who point at its bar."""
+    """Return a value with the tooltip of its bar."""
     named = ", ".join(filter(None, (series.name, plot.labels[place])))
     value = series.values[place]
     return {"value": value, "label": clean(f"{named}: {value:,} {plot.unit}")}
 
 
 def _plain(tree: Element, plot: Plot) -> Element:
-    """Return the tree with shapes, classes and places only."""
+    """Return the tree with only shapes, classes and positions."""
     root = Element("svg", {"viewBox": tree.get("viewBox", ""), "role": "img"})
     SubElement(root, "title").text = clean(plot.title)
     for child in tree:
@@ -85,5 +85,5 @@ def _copy(node: Element, parent: Element) -> None:
 
 
 def _short(value: str) -> str:
-    """Return numbers with one digit after the point."""
+    """Return the text with its numbers rounded to one decimal digit."""
     return _LONG.sub(lambda match: f"{float(match[0]):.1f}", value)

@@ -1,4 +1,6 @@
-"""The page as HTML: one file without scripts, which asks nothing of the network. Everything is escaped here."""
+"""The page as HTML: one file without scripts, which loads nothing from the network. Everything is escaped
+here.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from rmqcli.report.cells import clean, moment
 from rmqcli.report.page import Block, Card, Cell, Heading, Page, Plot, Section, Series, Table, Text, Tile
 
 COLORS = 8
-"""Series with a color of their own; the style sheet has as many."""
+"""The number of series with a separate color, as in the style sheet."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _SPARK_HEIGHT = 20
 _WORDS = {Status.FAIL: "FAIL", Status.WARN: "warn"}

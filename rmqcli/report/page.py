@@ -1,4 +1,4 @@
-"""The values of a page: what it says, without markup."""
+"""The values of a page: its content, without markup."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rmqcli.doctor.finding import Finding, Status
 class Cell(NamedTuple):
     """One value of a table.
 
-    `exact` is what `text` rounds, `kind` a class of the style sheet (number, name, ok, warn, fail, bar), and
-    `share` the part of the largest of its column, 0 to 1, that is drawn behind it. `counts` are drawn as a
-    line of bars.
+    `exact` is the unrounded `text`, `kind` a class of the style sheet (number, name, ok, warn, fail, bar),
+    and `share` the fraction of the largest value of its column, 0 to 1, drawn as a bar in the background.
+    `counts` are drawn as a line of bars.
     """
 
     text: str
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """The head of a column; `meaning` is shown when somebody points at it."""
+    """The head of a column; `meaning` is its tooltip."""
 
     text: str
     meaning: str = ""
@@ -36,7 +36,7 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows in the order of their importance. `left_out` says what of the rest is not shown."""
+    """Rows in order of importance. `left_out` is a line about the rows that are not shown."""
 
     headings: Sequence[Heading]
     rows: Sequence[Sequence[Cell]]
@@ -45,7 +45,7 @@ class Table:
 
 
 class Series(NamedTuple):
-    """The values of a plot by place, 0 and above, and their sum as text."""
+    """The values of a plot by position, 0 or more, and their sum as text."""
 
     name: str
     values: Sequence[int]
@@ -54,7 +54,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Bars, stacked where there are several series. `labels` name the places, `marks` are those that the axis
+    """Bars, stacked if there are several series. `labels` name the positions, `marks` are those that the axis
     shows. `unit` is that of the values, in the plural.
     """
 
@@ -102,7 +102,7 @@ class Tile(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Page:
     """The whole page. `findings` are those that need attention, the worst first; `judged` is the number of
-    checks that were made.
+    completed checks.
     """
 
     kind: str
@@ -115,11 +115,13 @@ class Page:
 
 
 MAX_ALIKE = 5
-"""Findings of one kind that are listed in the summary."""
+"""The maximum number of findings of one kind that the summary lists."""
 
 
 def attention(findings: Sequence[Finding]) -> list[Finding]:
-    """Return what needs attention, the worst first, and of a kind at most MAX_ALIKE and their number."""
+    """Return the findings that need attention, the worst first; of each kind at most MAX_ALIKE, and the
+    number of the others.
+    """
     found: list[Finding] = []
     for status in (Status.FAIL, Status.WARN):
         kinds: dict[str, list[Finding]] = {}
@@ -144,6 +146,6 @@ def refuse_existing(out: Path, *, replace: bool) -> None:
 
 
 def save(out: Path, page: bytes, *, replace: bool) -> None:
-    """Write a file beside and rename it: nobody sees half a page, and an error leaves the old one."""
+    """Write a temporary file and rename it, so that nobody sees half a page, and an error keeps the old one."""
     refuse_existing(out, replace=replace)
     files.replace_file(out, page)

@@ -10,11 +10,13 @@ from rmqcli.report.html import COLORS
 from rmqcli.report.page import Plot, Series
 
 _SECONDS, _MINUTES, _DAYS = 600_000, 129_600_000, 5_184_000_000
-"""The spans (ms) up to which an axis shows seconds, minutes, days with minutes; longer ones have years."""
+"""The durations (ms) up to which an axis shows seconds, minutes, or days with minutes; longer axes show
+years.
+"""
 
 
 def over_time(title: str, begin: int, step: int, series: Sequence[Series], *, narrow: bool = False) -> Plot:
-    """Return a plot of steps of `step` ms from `begin` (epoch ms)."""
+    """Return a plot of intervals of `step` ms from `begin` (epoch ms)."""
     count = max((len(one.values) for one in series), default=0)
     times = [begin + number * step for number in range(count)]
     marks = _marks(count, 3 if narrow else 6)
@@ -26,7 +28,7 @@ def over_time(title: str, begin: int, step: int, series: Sequence[Series], *, na
 
 
 def _marks(count: int, wanted: int) -> list[int]:
-    """Return at most `wanted` places at equal distances, away from both edges."""
+    """Return at most `wanted` positions at equal distances, away from both edges."""
     if count <= wanted:
         return list(range(count))
     return sorted({(2 * number + 1) * count // (2 * wanted) for number in range(wanted)})

@@ -1,6 +1,6 @@
-"""Rows over several readings: their trends, and the last figures of those that a lost broker has a part in.
+"""Rows over several readings: their trends, and the last figures of rows to which a lost broker contributes.
 
-Times are seconds of any clock.
+Times are in seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GONE = "the name server no longer knows it"
 
 
 class Row(NamedTuple):
-    """A line of `rmq top`. `lost_at`: a broker that has a part in the figures is lost since then."""
+    """A line of `rmq top`. `lost_at`: the time since when a contributing broker is lost."""
 
     name: str
     group: str | None
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A broker that does not answer, since when, and why."""
+    """A broker that does not respond, the time since when, and the reason."""
 
     broker: str
     at: float
@@ -46,7 +46,9 @@ class Loss(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A row: its last whole figures, what the last reading has of it, the trend, and when it was lost by itself."""
+    """A row: its last complete figures, its figures in the last reading, the trend, and when it was itself
+    lost.
+    """
 
     whole: Carried
     answered: Carried
@@ -57,8 +59,8 @@ class _Known(NamedTuple):
 class Board:
     """The rows of one kind. A broker is lost from the first reading without it to the next with it.
 
-    A row that a lost broker has a part in keeps its figures; one that is found while a broker is lost has
-    those of the others.
+    A row to which a lost broker contributes keeps its figures; a row first seen while a broker is lost has
+    the figures of the others.
     """
 
     def __init__(self) -> None:
@@ -73,16 +75,18 @@ class Board:
 
     @property
     def rows(self) -> list[Row]:
-        """The rows; those that lack a lost broker with their last whole figures."""
+        """The rows; those to which a lost broker contributes have their last complete figures."""
         return [self._row(one, one.whole) for one in self._known.values()]
 
     @property
     def answered(self) -> list[Row]:
-        """The rows as the last reading has them: those that lack a lost broker with the figures of the others."""
+        """The rows as in the last reading: those to which a lost broker contributes have the figures of the
+        others.
+        """
         return [self._row(one, one.answered) for one in self._known.values()]
 
     def update(self, reading: Reading, now: float) -> None:
-        """Add a reading. Rows that it lacks are kept if a lost broker has a part in them."""
+        """Add a reading. Rows that it lacks are kept if a lost broker contributes to them."""
         self._registered |= reading.registered
         reasons = dict.fromkeys(self._registered - reading.registered, GONE)
         reasons |= {name: str(error) for name, error in reading.lost.items()}
@@ -99,7 +103,9 @@ class Board:
         } | {place: self._note(former.get(place), one, now) for place, one in found.items()}
 
     def forget(self) -> None:
-        """Drop the rows that lost brokers have a part in: later readings have them as those of the others."""
+        """Drop the rows to which lost brokers contribute: later readings have them with the figures of the
+        others.
+        """
         self._known = {place: one for place, one in self._known.items() if self._lost_at(one) is None}
         self._registered -= self._losses.keys()
 
@@ -131,7 +137,9 @@ class Board:
 
 
 def chosen(rows: Iterable[Row], column: str, text: str = "", *, backwards: bool = False) -> list[Row]:
-    """Return the rows with a text in a name, the largest first, names in order; what is unknown comes last."""
+    """Return the rows whose names contain a text, sorted by a column: figures in descending order, names in
+    ascending order, unknown values last.
+    """
     found = [row for row in rows if text in row.name or text in (row.group or "")]
     found.sort(key=lambda row: (row.name, row.group or ""))
     known = [row for row in found if row.value(column) is not None]
@@ -141,7 +149,7 @@ def chosen(rows: Iterable[Row], column: str, text: str = "", *, backwards: bool 
 
 
 def plain(row: Row, now: float) -> list[Any]:
-    """Return a row as data; what is lost does not change."""
+    """Return a row as plain data; the change of a lost row is unknown."""
     lost, trend = row.lost_at is not None, row.trend
     change = None if lost or trend.change is None else round(trend.change, 2)
     eta = None if lost or trend.eta is None else round(trend.eta, 1)

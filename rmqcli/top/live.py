@@ -30,7 +30,7 @@ class Options(NamedTuple):
 
 
 class _Session:
-    """The view, a board for each kind, and the last trouble: since when and why nothing can be read."""
+    """The view, a board for each kind, and the last problem: since when and why nothing can be read."""
 
     def __init__(self, admin: Admin, screen: Screen, view: View, options: Options) -> None:
         self._admin, self._screen, self._view, self._options = admin, screen, view, options
@@ -63,7 +63,7 @@ class _Session:
         self._screen.paint(shown.lines)
 
     def press(self, key: str) -> bool:
-        """Change the view; return false at its end."""
+        """Apply a key to the view; return False to end it."""
         former, rows = self._view, self._rows
         self._view = press(former, key, rows=len(rows), page=self._page)
         if self._view.forgets != former.forgets:
@@ -76,7 +76,7 @@ class _Session:
         return not self._view.ended
 
     async def read_on(self) -> None:
-        """Read every interval, and at once when another kind is shown. The first failure raises."""
+        """Read every interval, and at once when another kind is shown. Raise the error of the first reading."""
         while True:
             begin = trio.current_time()
             with trio.CancelScope() as self._reading:
@@ -111,7 +111,7 @@ class _Session:
             self.paint()
 
     async def listen(self, keys: int) -> None:
-        """Return after the key that ends it, and when the terminal is gone."""
+        """Handle keys; return after the key that ends the view, or when the terminal is gone."""
         decoder = Keys()
         while True:
             await trio.lowlevel.wait_readable(keys)
@@ -121,7 +121,7 @@ class _Session:
 
 
 async def show_live(admin: Admin, view: View, options: Options, *, color: bool) -> None:
-    """Show the view until its end. Raises ClientError if the cluster does not answer the first time."""
+    """Show the view until its end. Raise ClientError if the cluster does not respond to the first reading."""
     screen = Screen(color=color)
     session = _Session(admin, screen, view, options)
     with trio.open_signal_receiver(*_SIGNALS) as signals, screen:

@@ -17,8 +17,8 @@ Failures = dict[str, ClientError]
 class Carried(NamedTuple):
     """`name` is that of a group, topic or broker (NAME:ID for a slave), `group` one of a topic's.
 
-    Rates are messages per second, None where unknown. `figure` is watched: the lag, of a broker its rate in.
-    `brokers` have a part in the figures. `lost`: it has no figures.
+    Rates are messages per second, None if unknown. `figure` is the value whose trend is shown: the lag, or
+    for a broker its incoming rate. `brokers` contribute to the figures. `lost`: there are no figures.
     """
 
     name: str
@@ -31,9 +31,10 @@ class Carried(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The rows that were found. `registered` brokers are known to the name server; `lost` did not answer, and why.
+    """The rows that were found. `registered` brokers are known to the name server; `lost` has those that did
+    not respond, with the reason.
 
-    Figures lack what lost brokers have.
+    Figures do not include lost brokers.
     """
 
     found: list[Carried]
@@ -103,8 +104,8 @@ POINTS = 20
 
 
 class Trend(NamedTuple):
-    """At most POINTS values, the last one last; the change per second, None for fewer than two values; and
-    the seconds to zero at this rate, None if it does not fall.
+    """At most POINTS values, the newest last; the change per second, None for fewer than two values; and the
+    seconds to zero at this rate, None if the value does not fall.
     """
 
     values: tuple[int, ...]

@@ -38,12 +38,14 @@ class Table(NamedTuple):
 
 
 def age(seconds: float) -> str:
-    """Return `12 s`, and whole seconds in any case."""
+    """Return a duration such as `12 s`, always in whole seconds."""
     return duration(max(round(seconds), 0))
 
 
 def table_of(view: View, rows: Sequence[Row], now: float, width: int) -> Table:
-    """Return the table that fits; without a head, and with a title at each figure, if names need all the width."""
+    """Return the table that fits; if names need the whole width, it has no head, and a title next to each
+    figure.
+    """
     columns = [one for one in _columns(view, rows, now) if any(one.texts)]
     fitting = _fitting(columns, view.sort, width)
     if not columns or fitting is None:
@@ -89,7 +91,7 @@ def _lost(row: Row, now: float) -> str:
 
 
 def _fitting(columns: Sequence[_Column], sort: str, width: int) -> list[_Column] | None:
-    """Return the columns that fit, the trend as short as must be; None if not even the main ones do."""
+    """Return the columns that fit, with the trend shortened as needed; None if not even the main ones fit."""
     dropped = [key for key in _DROPPED if key != sort]
     for count in range(len(dropped) + 1):
         kept = [one for one in columns if one.key not in dropped[:count]]
@@ -124,7 +126,7 @@ def _records(columns: Sequence[_Column], count: int, width: int) -> Iterator[lis
 
 
 def _packed(figures: Sequence[str], width: int) -> Iterator[str]:
-    """Yield as few lines of indented figures as fit."""
+    """Yield indented figures in as few lines as possible."""
     line = ""
     for figure in figures:
         if line and cell_len(line) + cell_len(figure) + _GAP > width:
@@ -146,10 +148,11 @@ class Line(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The facts beside the rows: of which cluster, at what time, seconds between readings, and how many names
-    there are in all.
+    """The facts besides the rows: the cluster, the time, the seconds between readings, and the total number
+    of names.
 
-    `trouble`: since how many seconds nothing could be read, and why. `read` is false before the first answer.
+    `trouble`: the seconds since which nothing could be read, and the reason. `read` is False before the first
+    reading.
     """
 
     where: str
@@ -162,7 +165,7 @@ class Facts(NamedTuple):
 
 
 class Screenful(NamedTuple):
-    """The lines of a screen, and how many rows they show."""
+    """The lines of a screen, and the number of rows that they show."""
 
     lines: list[Line]
     rows: int

@@ -51,14 +51,14 @@ _CONTROLS: Mapping[str, str] = {
 
 
 class Keys:
-    """Decodes what was read so far. A lone ESC at the end of what was read is the key of this name."""
+    """Decodes the bytes read so far. A lone ESC at their end is the Escape key."""
 
     def __init__(self) -> None:
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the keys; a sequence that has only begun waits for the next bytes."""
+        """Return the keys; an incomplete sequence waits for the next bytes."""
         text = self._rest + self._text.decode(data)
         begun = _BEGUN.search(text)
         self._rest = "" if begun is None else begun[0]
@@ -83,7 +83,9 @@ _CHARACTERS = 6
 
 
 class Screen:
-    """Shows lines between `with` and its end. `keys` is the file descriptor of the keys, None without a terminal."""
+    """Shows lines inside a `with` block. `keys` is the file descriptor to read keys from, None without a
+    terminal.
+    """
 
     def __init__(self, *, color: bool) -> None:
         self._color = color
@@ -103,7 +105,7 @@ class Screen:
             self._live.update(Group(*texts), refresh=True)
 
     def suspend(self) -> None:
-        """Restore the terminal and stop the process; return when it goes on, with the screen as before."""
+        """Restore the terminal and stop the process; return when it is continued, with the screen as before."""
         self._leave()
         former = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)

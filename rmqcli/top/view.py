@@ -1,4 +1,4 @@
-"""The state of the live view, and what each key makes of it: `press(view, key, …)` is the next view."""
+"""The state of the live view, and the effect of each key: `press(view, key, …)` returns the next view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HELP: Final = (
 
 
 class View(NamedTuple):
-    """`typed` is the filter while it is typed. `first` is the place of the first row on the screen, `forgets`
+    """`typed` is the filter while it is typed. `first` is the index of the first row on the screen, `forgets`
     counts how often lost rows were dropped.
     """
 
@@ -43,7 +43,9 @@ class View(NamedTuple):
 
 
 def press(view: View, key: str, *, rows: int, page: int) -> View:
-    """Return the view after a key. `rows` are found, `page` fit on the screen."""
+    """Return the view after a key. `rows` is the number of rows found, `page` the number that fit on the
+    screen.
+    """
     if view.help:
         return view._replace(help=False, ended=key == "q")
     if view.typed is not None:

@@ -1,4 +1,4 @@
-"""The application of a plan: each area by its own calls."""
+"""The application of a plan, with separate calls for each area."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Apply: TypeAlias = "Callable[[Admin, Sequence[Step], State], Awaitable[Failures
 
 
 async def carry_out(admin: Admin, steps: Sequence[Step], state: State) -> tuple[int, Failures]:
-    """Return how many steps were carried out, and why others were not, by area, name and place."""
+    """Carry out the steps. Return how many succeeded, and the errors of the others by area, name and place."""
     failures: Failures = {}
     for area, apply in _AREAS.items():
         if chosen := [step for step in steps if step.area == area]:
@@ -36,8 +36,8 @@ async def carry_out(admin: Admin, steps: Sequence[Step], state: State) -> tuple[
 
 
 async def seen_losses(admin: Admin, steps: Sequence[Step], state: State) -> list[str]:
-    """Return what consumers will not see: messages of queues and topics that go, with those who write to
-    these, and messages before offsets beyond the end.
+    """Return what consumers will not see: messages of removed queues and topics, with their producers, and
+    messages before offsets beyond the end.
     """
     tables = {
         place: _structs("topics", table) for place, table in state.metadata.areas.get("topics", {}).items()
@@ -147,7 +147,9 @@ async def _entries(admin: Admin, steps: Sequence[Step], state: State) -> Failure
 
 
 async def _configs(admin: Admin, steps: Sequence[Step], state: State) -> Failures:
-    """Change each property on its own, as a broker refuses a request as a whole; read them again."""
+    """Change each property with a separate request, because a broker refuses a request as a whole; then read
+    them again.
+    """
     seats = {step.place: state.masters[step.place] for step in steps}
 
     async def put(place: int) -> None:

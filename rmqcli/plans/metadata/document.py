@@ -7,17 +7,17 @@
 | config | broker | property | text |
 | offsets | broker | `topic@group` | queue number (as text) → offset |
 
-Members of a document: `kind` (`clusterMetadata`), `version` (1), `missing` (brokers that did not answer), and
-one for each area that was dumped. Names are sorted, so that equal clusters give equal bytes. The schema is
+Members of a document: `kind` (`clusterMetadata`), `version` (1), `missing` (brokers that did not respond),
+and one for each dumped area. Names are sorted, so that equal clusters give equal bytes. The schema is
 `clusterMetadata` of rmqcli/render/output.schema.json.
 
-What mqadmin's `exportMetadata` (topic.json, subscriptionGroup.json, metadata.json) and `exportConfigs`
-(configs.json) write is read as well, and so are the tables of a store's `config` folder, which look alike.
-They name no brokers, so they apply to every broker. An export of a cluster (`-c`; it has an `exportTime`)
-adds up the queues of a topic and the retry queues of a group over its masters (Java `ExportMetadataCommand`
-of 4.9 and 5.x).
+Files written by mqadmin's `exportMetadata` (topic.json, subscriptionGroup.json, metadata.json) and
+`exportConfigs` (configs.json) can also be read, and so can the tables of a store's `config` folder, which
+have the same form. They name no brokers, so they apply to every broker. An export of a cluster (`-c`; it has
+an `exportTime`) adds up the queues of a topic and the retry queues of a group over its masters (Java
+`ExportMetadataCommand` of 4.9 and 5.x).
 
-Some settings belong to one cluster, and no other cluster is to get them: system topics and groups, names,
+Some settings belong to one cluster and must not be copied to another one: system topics and groups, names,
 addresses, secrets; and retry and dead-letter topics, because brokers create them.
 """
 
@@ -42,14 +42,14 @@ Places: TypeAlias = "Mapping[str, Mapping[str, Setting]]"
 
 AREAS: Final = ("topics", "groups", "kv", "config", "offsets")
 EVERY_BROKER: Final = "*"
-"""The place of settings that every broker is to have, as those of mqadmin's exports."""
+"""The place of settings for every broker, such as those of mqadmin's exports."""
 
 ORDER: Final = "order"
 """The member of a topic that brokers take from the layouts in name servers (namespace ORDER_TOPIC_CONFIG)."""
 
 
 class Metadata(NamedTuple):
-    """The areas that are known. `missing` are brokers that did not answer; nothing is said about them.
+    """The known areas. `missing` are brokers that did not respond; their settings are unknown.
 
     `summed` is True if the queues of a topic are the sum of those of several brokers.
     """
@@ -66,7 +66,9 @@ class Metadata(NamedTuple):
 
 
 def areas_of(text: str | None, default: Sequence[str]) -> list[str]:
-    """Return the areas that a comma-separated text names, in the order of AREAS; InvalidInput for others."""
+    """Return the areas that a comma-separated text names, in the order of AREAS. Raise InvalidInput for
+    unknown ones.
+    """
     names = default if text is None else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in AREAS:
@@ -102,7 +104,7 @@ _SECRET: Final = ("credential", "password", "secret", "initauthenticationuser")
 
 
 def without_own(metadata: Metadata, clusters: Collection[str] = ()) -> Metadata:
-    """Return the metadata without what belongs to brokers and `clusters` themselves."""
+    """Return the metadata without settings specific to brokers and to `clusters`."""
     areas = {
         area: {
             place: {
@@ -177,7 +179,9 @@ def encoded(metadata: Metadata) -> bytes:
 
 
 def read_metadata(path: Path) -> Metadata:
-    """Return what a dump or an export of mqadmin holds. InvalidInput names what is wrong; OSError."""
+    """Return the content of a dump or of an export of mqadmin. Raise OSError, and InvalidInput, which names
+    the defect.
+    """
     try:
         content = msgspec.json.decode(unmarked(path.read_bytes()))
     except ValueError as error:  # msgspec's, too
@@ -218,7 +222,7 @@ _TABLES: Final[Mapping[str, tuple[str, type[TopicConfig] | type[SubscriptionGrou
 
 
 def export_of(content: Mapping[str, Any]) -> Metadata | None:
-    """Return what an export says, or None if it is none. Members that are not known are left out."""
+    """Return the metadata of an export, or None if the content is not an export. Unknown members are omitted."""
     areas: dict[str, Places] = {
         area: {EVERY_BROKER: {name: _known(members, struct) for name, members in content[member].items()}}
         for member, (area, struct) in _TABLES.items()
@@ -240,7 +244,7 @@ def _known(members: Any, struct: type[TopicConfig] | type[SubscriptionGroupConfi
 
 
 OTHERS: Final = "*"
-"""Stands for every broker of the file that has no name of its own, and for every broker of the cluster."""
+"""Stands for every broker of the file that is not named otherwise, and for every broker of the cluster."""
 
 
 def names_of(texts: Sequence[str]) -> dict[str, str]:
@@ -257,8 +261,8 @@ def names_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def renamed(metadata: Metadata, names: Mapping[str, str], brokers: Collection[str]) -> Metadata:
-    """Return the metadata with the new names of its brokers. InvalidInput if it lacks one of these brokers, or
-    if two that become one have unlike settings.
+    """Return the metadata with the new names of its brokers. Raise InvalidInput if it lacks one of these
+    brokers, or if two that become one have different settings.
 
     `brokers` are those of the cluster, for the layouts of ordered topics.
     """

@@ -1,8 +1,8 @@
-"""The comparison of two states of a cluster, and the plan that makes a cluster what a document says.
+"""The comparison of two states of a cluster, and the plan that makes a cluster match a document.
 
-Members that a document does not name stay as they are. What only the cluster has is deleted if that is
-wanted: entries of name servers, groups by broker, and topics that the document has on no broker, because a
-topic goes from the name servers as a whole. Properties and offsets are never deleted.
+Members that a document does not name are kept. Settings that exist only in the cluster are deleted on
+request: entries of name servers, groups by broker, and topics that the document has on no broker, because a
+topic is removed from the name servers as a whole. Properties and offsets are never deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _DELETED: Final = ("topics", "groups", "kv")
 
 
 class Step(NamedTuple):
-    """The change of one setting; `extra` is only in the cluster and stays there. `changes` are for people."""
+    """The change of one setting; `extra` marks a setting that exists only in the cluster and is kept.
+    `changes` are for people.
+    """
 
     area: str
     place: str
@@ -45,7 +47,7 @@ def check_applicable(wanted: Metadata, masters: Collection[str], *, prune: bool)
 
 
 def check_selected(wanted: Metadata, file: Metadata, masters: Collection[str]) -> None:
-    """Raise InvalidInput if nothing that a file says of brokers is left in `wanted` for those chosen."""
+    """Raise InvalidInput if a file has settings of brokers, but `wanted` has none left for the chosen ones."""
     if file.brokers and not wanted.brokers:
         chosen, there = ", ".join(sorted(masters)), ", ".join(sorted(file.brokers))
         raise InvalidInput(
@@ -69,7 +71,7 @@ def check_sums(wanted: Metadata, masters: Collection[str]) -> None:
 
 
 def planned(wanted: Metadata, state: State, *, prune: bool) -> list[Step]:
-    """Return the steps for every setting of the places that `wanted` has, in the order of AREAS."""
+    """Return the steps for every setting of the places in `wanted`, in the order of AREAS."""
     skipped = {*wanted.missing, *state.metadata.missing}
     return [
         step
@@ -110,7 +112,7 @@ def _has_topic(wanted: Metadata, topic: str) -> bool:
 
 
 def lost_with(steps: Sequence[Step]) -> list[str]:
-    """Return what the steps delete, a text for each area."""
+    """Return what the steps delete, one text per area."""
     found = []
     for area in _DELETED:
         names = list(
@@ -127,7 +129,7 @@ Kind = Literal["changed", "removed", "added"]
 class Difference(NamedTuple):
     """One setting: `removed` is only in the first state, `added` only in the second.
 
-    `changes` are texts such as `perm 6 → 4`; a member that is not there is `-`.
+    `changes` are texts such as `perm 6 → 4`; an absent member is `-`.
     """
 
     area: str
@@ -138,7 +140,7 @@ class Difference(NamedTuple):
 
 
 def compared(first: Metadata, second: Metadata) -> list[Difference]:
-    """Return the differences in the areas that both have, without brokers that one of them misses."""
+    """Return the differences in the areas that both have, without brokers that are missing from one of them."""
     missing = {*first.missing, *second.missing}
     return [
         found
@@ -161,7 +163,7 @@ def _area(area: str, first: Places, second: Places, missing: Collection[str]) ->
 
 
 def changes(old: Setting, new: Setting) -> tuple[str, ...]:
-    """Return what differs between two settings, a text for each member."""
+    """Return the differences between two settings, one text per member."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         names = sorted({*old, *new}, key=lambda name: (len(name), name) if name.isdigit() else (0, name))
         return tuple(

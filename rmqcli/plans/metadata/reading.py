@@ -1,4 +1,4 @@
-"""The metadata of a running cluster: what its masters and name servers say."""
+"""The metadata of a running cluster, as reported by its masters and name servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Read: TypeAlias = "Callable[[Admin, Mapping[str, str], Failures], Awaitable[Pla
 class Scope(NamedTuple):
     """The scope of a reading: areas, namespaces of name servers, and masters (`brokers`, `cluster`).
 
-    `everything` includes what the cluster has of its own.
+    `everything` includes settings that are specific to the cluster.
     """
 
     areas: Collection[str]
@@ -35,8 +35,8 @@ class State(NamedTuple):
     """The metadata, the addresses of the masters, the names of clusters, and the failures by broker or name
     server.
 
-    `unlike` are entries (namespace, name) that the name servers do not all have alike; the value is that of
-    the first one that has it.
+    `unlike` are entries (namespace, name) that differ between name servers; the value is that of the first
+    one that has the entry.
     """
 
     metadata: Metadata
@@ -46,13 +46,13 @@ class State(NamedTuple):
     unlike: frozenset[tuple[str, str]]
 
     def problems(self) -> dict[str, ClientError | str]:
-        """Return why the metadata is not all there is."""
+        """Return the reasons why the metadata is incomplete."""
         texts = {f"{space} {name}": "the name servers do not agree" for space, name in sorted(self.unlike)}
         return {**self.failures, **texts}
 
 
 async def read_state(admin: Admin, scope: Scope) -> State:
-    """Ask the masters and name servers. A broker that fails in one area is left out of all of them."""
+    """Query the masters and name servers. A broker that fails in one area is omitted from all of them."""
     masters = await admin.brokers.masters(brokers=scope.brokers, cluster=scope.cluster)
     failures: Failures = {}
     areas: dict[str, Places] = {}
@@ -101,7 +101,7 @@ def _plain(table: Mapping[str, TopicConfig | SubscriptionGroupConfig]) -> dict[s
 
 
 def _members(config: TopicConfig | SubscriptionGroupConfig) -> dict[str, Any]:
-    """Return the members with a value, but not the name and `order`, which follows from the entries in kv."""
+    """Return the members with a value, except the name, and `order`, which follows from the entries in kv."""
     _, *members = msgspec.to_builtins(config).items()
     return {name: value for name, value in members if value is not None and name != ORDER}
 

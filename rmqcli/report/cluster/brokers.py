@@ -27,7 +27,7 @@ _HEADINGS = (
 
 
 def brokers_section(found: ClusterReading, count: int) -> Section:
-    """Return those that do not answer first, then by name."""
+    """Return the table of brokers: first those that do not respond, then by name."""
     seats = sorted(
         found.survey.seats, key=lambda seat: isinstance(found.survey.readings[seat.address], Reading)
     )
@@ -62,7 +62,7 @@ def _level(ratio: float | None) -> str:
 
 
 def _rate(table: Mapping[str, str], *names: str) -> Cell:
-    """Return the first of three rates; the others are those of 1 and 10 minutes."""
+    """Return the first of three rates; the others are over 1 and 10 minutes."""
     text = next((table[name] for name in names if name in table), "")
     rates = [float(one) for one in text.split() if one.replace(".", "", 1).isdigit()]
     if not rates:
@@ -93,7 +93,7 @@ def _name_servers(found: ClusterReading) -> Table:
 
 
 def drift_section(found: ClusterReading, drift: Sequence[Compared], count: int) -> Section:
-    """Return a line for each value of a property, that of the most brokers first."""
+    """Return a line for each value of a property, the most common one first."""
     title, intro = (
         "Configuration drift",
         "Names, addresses and folders, which every broker has of its own, are left out.",
@@ -125,7 +125,7 @@ def _values(one: Compared) -> list[list[Cell]]:
 
 
 def unanswered_section(failures: Mapping[str, ClientError], count: int) -> list[Section]:
-    """Return a section if something did not answer."""
+    """Return a section if a server did not respond."""
     if not failures:
         return []
     shown, left_out = cells.first(sorted(failures.items()), count, "failures")

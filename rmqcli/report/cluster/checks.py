@@ -17,7 +17,7 @@ from rmqcli.report.cluster.reading import ClusterReading, label_of
 
 @dataclass(slots=True)
 class Lag:
-    """`lag` is None where `unknown` says why; `clients` None: they were not asked.
+    """If `lag` is None, `unknown` has the reason. If `clients` is None, they were not queried.
 
     `oldest` is the store time (ms) of the earliest last consumed message of queues with lag, 0 without one.
     """
@@ -40,7 +40,7 @@ class Lag:
 
 
 def lags_of(found: ClusterReading) -> list[Lag]:
-    """Return the longest first; what is unknown comes before what is zero."""
+    """Return the lags, largest first; unknown ones precede zeros."""
     table = _summed(found.lags)
     for one in table:
         members = found.members.get(one.group)
@@ -62,7 +62,7 @@ def _summed(lags: Iterable[BrokerLag]) -> Sequence[Lag]:
 
 
 def findings_of(found: ClusterReading, lags: Sequence[Lag], drift: Sequence[Compared]) -> list[Finding]:
-    """Return the findings of the doctor, of groups, and of what only a whole view shows."""
+    """Return the findings of the doctor, of groups, and those that only a complete view shows."""
     servers = judge(found.survey)
     return [
         *(one for one in servers if one.status is Status.FAIL),
@@ -76,7 +76,7 @@ def findings_of(found: ClusterReading, lags: Sequence[Lag], drift: Sequence[Comp
 
 
 def member_findings(found: ClusterReading) -> list[Finding]:
-    """Return what is wrong with the running clients of groups."""
+    """Return the problems with the running clients of groups."""
     return [
         one
         for members in found.members.values()
@@ -92,7 +92,7 @@ def drift_of(found: ClusterReading) -> list[Compared]:
 
 
 def _unasked(found: ClusterReading) -> Iterator[Finding]:
-    """Return failures that came after the first question, which the doctor's findings have."""
+    """Yield failures that occurred after the first request; the doctor's findings include the earlier ones."""
     first = {label_of(seat): found.survey.readings.get(seat.address) for seat in found.survey.seats}
     for name, error in found.failures.items():
         if error is not first.get(name):

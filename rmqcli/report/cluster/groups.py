@@ -40,7 +40,7 @@ def rate_section(found: ClusterReading) -> Section:
 
 
 def topics_section(found: ClusterReading, count: int) -> Section:
-    """Return the busiest of the last day first, then those with the most messages."""
+    """Return the topics, the busiest of the last day first, then those with the most messages."""
 
     def day(one: TopicReading) -> int:
         return sum(found.hours.counts.get(one.name, ())) or one.day or 0
@@ -127,7 +127,9 @@ def dead_section(found: ClusterReading, count: int) -> Section:
 
 
 def clients_section(found: ClusterReading, findings: Sequence[Finding], count: int) -> Section:
-    """Return groups whose clients differ in what they subscribe to, lack owners of queues, or are silent."""
+    """Return the groups whose clients differ in their subscriptions, leave queues without owners, or do not
+    respond.
+    """
     running = sum(one.connection is not None for one in found.members.values())
     if not findings:
         text = f"{many(running, 'group')} with running clients: all alike, and each queue has an owner."

@@ -1,7 +1,7 @@
-"""Everything that a page says about a cluster.
+"""Reads all data that a page shows about a cluster.
 
-A server that does not answer costs one time limit in all, and is named in `failures`: the page says what the
-others answered.
+A server that does not respond costs one timeout in all, and is named in `failures`: the page shows the data
+of the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _only(view: ClusterInfo, brokers: Container[str]) -> ClusterInfo:
 
 
 MAX_GROUPS = 500
-"""Groups whose clients are asked, those with the most lag first."""
+"""The maximum number of groups whose clients are queried, those with the most lag first."""
 _GROUP = "group "  # begins the label of the failure of a group
 Failures = dict[str, ClientError]
 T = TypeVar("T")
@@ -62,7 +62,7 @@ T = TypeVar("T")
 class ClusterReading:
     """`configs` are by label of the broker (NAME, or NAME:ID for a slave), `members` by group.
 
-    `failures` are errors by label; `skipped` is the number of groups whose clients were not asked.
+    `failures` are errors by label; `skipped` is the number of groups whose clients were not queried.
     """
 
     survey: Survey
@@ -78,7 +78,7 @@ class ClusterReading:
 
     @property
     def labels(self) -> dict[str, Seat]:
-        """Every address by its label, without those that did not answer."""
+        """The addresses that responded, by label."""
         return {
             label_of(seat): seat
             for seat in self.survey.seats
@@ -93,9 +93,9 @@ def label_of(seat: Seat) -> str:
 async def read_cluster(
     admin: Admin, *, brokers: Collection[str] = (), cluster: str | None = None
 ) -> ClusterReading:
-    """Ask everything about the named brokers, those of a cluster, or all.
+    """Read everything about the named brokers, those of a cluster, or all.
 
-    Raises the error of a name server if none answers, NotFound for an unknown name.
+    Raise the error of a name server if none responds, and NotFound for an unknown name.
     """
     survey = await examine(admin)
     for error in survey.views.values():
@@ -117,7 +117,7 @@ def _is_of(label: str, brokers: Container[str]) -> bool:
 
 
 async def _read_all(admin: Admin, survey: Survey, names: Container[str] | None = None) -> ClusterReading:
-    """Ask all that the survey leaves open. `names` are those of brokers if not all are wanted."""
+    """Read everything that the survey lacks. `names` are the brokers to read if not all."""
     found = ClusterReading(survey)
     found.failures = {
         label_of(seat): answer
@@ -163,7 +163,7 @@ async def _read_members(admin: Admin, found: ClusterReading) -> None:
 
 
 async def _or(call: Awaitable[T], default: T) -> T:
-    """Return what `call` returns, or the default if no broker answers: `failures` have the reasons."""
+    """Return the result of `call`, or the default if no broker responds: `failures` has the reasons."""
     with suppress(ClientError):
         return await call
     return default

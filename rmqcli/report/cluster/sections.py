@@ -41,7 +41,7 @@ def cluster_page(found: ClusterReading, namesrv: str, made_ms: int, count: int) 
 
 
 def _missing(found: ClusterReading) -> list[tuple[str, Cell]]:
-    """Return whose part the figures lack."""
+    """Return the brokers that the figures do not include."""
     if not found.failures:
         return []
     names, rest = sorted(found.failures)[:_NAMED], len(found.failures) - _NAMED

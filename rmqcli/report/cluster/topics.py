@@ -1,4 +1,4 @@
-"""Topics of a cluster: what they hold, what comes in, and when it came."""
+"""Topics of a cluster: their messages, rates, and messages by hour."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from rmqcli.plans.topics import rate_of, total_of
 HOURS = 24
 HOUR_MS = 3_600_000
 MAX_QUESTIONS = 4000
-"""Offsets that are asked for by time; a question costs a broker a binary search in a queue."""
+"""The maximum number of offsets queried by time; each costs a broker a binary search in a queue."""
 Failures = dict[str, ClientError]
 Queues = Mapping[MessageQueue, TopicOffset]
 
 
 class TopicReading(NamedTuple):
-    """`messages` are those that can be read, `last_stored` is epoch ms. The rate is of the last minute, `day`
-    the messages of the last 24 h as brokers count them; None if they were not asked.
+    """`messages` counts those that can be read, `last_stored` is in epoch ms. The rate is over the last
+    minute, `day` the number of messages of the last 24 h as brokers count them; None if they were not
+    queried.
     """
 
     name: str
@@ -40,7 +41,7 @@ class TopicReading(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """The dead letters of a group; `last_stored` is epoch ms."""
+    """The dead letters of a group; `last_stored` is in epoch ms."""
 
     group: str
     messages: int
@@ -62,10 +63,10 @@ async def read_topics(
     with_rates: bool = True,
     brokers: Container[str] | None = None,
 ) -> list[TopicReading]:
-    """Ask for the ends of all queues, or of those on some brokers; brokers that do not answer are added to
-    `failures`.
+    """Read the ends of all queues, or of those on some brokers; add the errors of brokers that do not respond
+    to `failures`.
 
-    Only topics that got a message in the last day are asked for rates.
+    Rates are read only for topics that got a message in the last day.
     """
     since = admin.instance.now_ms() - HOURS * HOUR_MS
 
@@ -88,7 +89,9 @@ async def read_topics(
 
 
 async def hours_of(admin: Admin, topics: Sequence[TopicReading]) -> Hours:
-    """Count the messages of the busiest topics in each hour of the last day, by offsets of queues by time."""
+    """Count the messages of the busiest topics in each hour of the last day, by querying queue offsets by
+    time.
+    """
     now = admin.instance.now_ms()
     begin = (now // HOUR_MS - HOURS + 1) * HOUR_MS
     bounds = [begin + number * HOUR_MS for number in range(HOURS)]
@@ -105,7 +108,7 @@ async def hours_of(admin: Admin, topics: Sequence[TopicReading]) -> Hours:
 
 
 def _busiest(topics: Sequence[TopicReading], begin: int) -> list[TopicReading]:
-    """Return the topics with the most messages of the last day, as many as may be asked about."""
+    """Return the topics with the most messages of the last day, as many as MAX_QUESTIONS allows."""
     active = [one for one in topics if one.last_stored >= begin]
     active.sort(key=lambda one: (-(one.day or 0), -one.messages, one.name))
     chosen, left = [], MAX_QUESTIONS
@@ -122,7 +125,7 @@ def _counts(
 ) -> list[int]:
     """Return the messages between each two bounds, and after the last one.
 
-    A bound after the newest message is at the end: brokers of 4.9 answer with the last message there.
+    A bound after the newest message stands for the end: for it, brokers of 4.9 return the last message.
     """
     counts = [0] * len(bounds)
     for queue, ends in queues.items():

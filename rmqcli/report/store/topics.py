@@ -18,7 +18,7 @@ from rmqcli.store.verify.store import Steps, StoreReport, log_of, verify_store
 
 
 class StoreReading(NamedTuple):
-    """`verified` is None if the store was not checked."""
+    """The data of a store folder. `verified` is None if the store was not checked."""
 
     path: Path
     overview: Overview
@@ -27,7 +27,9 @@ class StoreReading(NamedTuple):
 
 
 def read_store(store: Path, steps: Steps, *, verify: bool, jobs: int | None = None) -> StoreReading:
-    """Read and check a store folder. Raises FileNotFoundError if it is not one, DamagedFile for its tables."""
+    """Read and check a store folder. Raise FileNotFoundError if it is not one, and DamagedFile for damaged
+    tables.
+    """
     verified = None
     if verify:
         with workers_for(log_of(store), jobs) as workers:
