@@ -1,16 +1,17 @@
-"""Keeps the event loop awake while requests follow each other closely (busy polling).
+"""Busy polling, which keeps the event loop awake while requests follow each other closely.
 
-To wake a thread that sleeps takes the kernel 30 to 80 µs on a virtual machine, whose idle core has halted. A
-client that sends its next request once it has the reply would wait for that each time.
+On a virtual machine, whose idle core has halted, the kernel takes 30 to 80 µs to wake a sleeping thread. A
+client that sends its next request when it has the reply would wait for that each time.
 
-A read that came within the limit of the one before begins it, and the same time without a read ends it. A
-loop that has something to do in each round does not sleep anyway, and is left alone. In both cases a pause
-follows, a number of reads that begin nothing. It doubles each time that polling has found few.
+Polling begins when a read follows another one within the limit, and ends after the same time without a read.
+It also ends if the loop has something to do in each round, because it does not sleep then anyway. In both
+cases a pause follows: a number of reads that do not begin polling. It doubles each time that polling has
+found few reads.
 
-Each look is a round of trio's loop, so all that may wake a task is seen. Between two looks the core is
-offered to other threads, which may be those of the client. A process that has one core, or less by its quota,
-does not poll. No process does while its worker threads run: each time that one needs the interpreter lock, a
-thread that polls would keep it for 5 ms.
+Each poll is a round of trio's loop, so everything that may wake a task is noticed. Between two polls, the
+core is offered to other threads, which may be those of the client. A process with one core, or less because
+of its quota, does not poll. Neither does a process while its worker threads run: each time that one needs the
+interpreter lock, a polling thread would keep it for 5 ms.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ import trio
 from broker.system import cores
 
 BUSY_ROUNDS = 8
-"""Rounds of the loop, each with a read, after which it needs no polling."""
+"""Rounds of the loop in a row with a read in each, after which polling is unnecessary."""
 SHORTEST_PAUSE = 2
 LONGEST_PAUSE = 4096
-"""Reads."""
+"""Limits of a pause, in reads."""
 LEAST_HITS = 8
-"""Reads that polling has to find for the shortest pause."""
+"""Reads that polling has to find to be followed by the shortest pause."""
 
 
 class BusyPoll:
-    """Keeps the event loop awake. `limit_s` are the seconds of the rules above; 0 is never.
+    """Keeps the event loop awake. `limit_s` returns the limit described above, in seconds; 0 disables
+    polling.
 
-    `clock` are seconds; `give_way` lets other threads have the core; `workers` is the number of worker
-    threads that run, by default those of trio.
+    `clock` returns seconds; `give_way` offers the core to other threads; `workers` returns the number of
+    running worker threads, by default those of trio.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class BusyPoll:
         self._wanted = trio.Event()
 
     def note_read(self) -> None:
-        """Begin to poll if this read has come soon after the last one."""
+        """Begin to poll if this read came soon after the last one."""
         self._reads += 1
         if self._reads < self._next_start:
             return
@@ -86,8 +88,8 @@ class BusyPoll:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _poll(self, workers: Callable[[], int]) -> int:
-        """Poll until it is in vain or needless, or a worker runs. Returns the number of reads that a loop
-        asleep would have had to be woken for."""
+        """Poll until it finds nothing, is unnecessary, or a worker runs. Return the number of reads for which
+        a sleeping loop would have had to be woken."""
         seen, busy, hits = self._reads, 0, 0
         ends = self._clock() + self._limit_s()
         while busy < BUSY_ROUNDS and not workers():

@@ -1,8 +1,9 @@
 """Dispatches the requests of a connection to handlers, in order, and sends their replies.
 
-The replies of one read leave in one write; those of a long read in several, so that the peer works while we
-do. A handler is a plain function: it returns the reply, or its encoded (short) frame, or None to send none or
-a later one. Whatever a handler raises becomes a reply and a log line, never the end of the connection.
+The replies to one read are sent with one write; those to a long read with several, so that the peer can work
+in the meantime. A handler is a plain function: it returns the reply, its encoded (short) frame, or None to
+send no reply or a later one. An exception in a handler becomes a reply and a log line; it never ends the
+connection.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from codec.errors import CodecError
 from codec.remoting.command import RemotingCommand
 
 Gate = Callable[[Session, RemotingCommand], None]
-"""Admits a request or raises Refusal. Every request passes it once, before its handler: checks of signatures
-and permissions, counts and limits belong there. A request that DirectReaders read has a `header`, no ext
-fields. For one that takes several turns to check it raises NotReady, whose `then` admits or refuses it."""
+"""Admits a request or raises Refusal. Every request passes the gate once, before its handler: checks of
+signatures and permissions, counts and limits belong there. A request read by DirectReaders has a `header` and
+no ext fields. If checking a request takes several turns, the gate raises NotReady, whose `then` admits or
+refuses it."""
 
 
 class Admission:
-    """Takes the requests of one read to the gate in their order, each once; responses pass.
+    """Passes the requests of one read to the gate in order, each once; responses are always admitted.
 
-    Those that may be handled together, whose codes are `together`, are taken before they are handled; no
-    other is, as what is handled may change the rules of the gate.
+    Requests that may be handled together, with codes in `together`, are admitted before the first of them is
+    handled. Other requests are not admitted in advance, because handling a request may change the rules of
+    the gate.
     """
 
     __slots__ = ("_commands", "_gate", "_session", "_together", "end", "failure")
@@ -45,13 +48,13 @@ class Admission:
         self._commands = commands
         self._together = together
         self.end = 0
-        """The position at which the admitted requests end."""
+        """The position after the last admitted request."""
         self.failure: Exception | None = None
-        """The exception of the gate about the request there."""
+        """The exception that the gate raised for the request at `end`."""
 
     @property
     def decided(self) -> int:
-        """The position at which the requests end that are admitted or refused."""
+        """The position after the last request that was admitted or refused."""
         return self.end + (self.failure is not None)
 
     def admits(self, position: int) -> bool:
@@ -63,8 +66,8 @@ class Admission:
         return self.end > position
 
     def admits_together(self, position: int, last: int) -> int:
-        """Admit requests from the one at `position`, the next to be handled; return the end of those
-        admitted.
+        """Admit the request at `position`, the next one to be handled, and those that may be handled with it;
+        return the position after the last admitted one.
         """
         if self.admits(position):
             while self.end < last and self._commands[self.end].code in self._together and self._take():
@@ -78,7 +81,8 @@ class Admission:
                 if not command.flag & RPC_RESPONSE:
                     self._gate(self._session, command)
             except Exception as error:
-                # Its traceback and our caller's frame would refer to each other, and keep the request's body.
+                # Its traceback and the caller's frame would form a cycle, which keeps the request's body
+                # until the garbage collector runs.
                 self.failure = error.with_traceback(None)
         if self.failure is not None:
             return False
@@ -96,7 +100,7 @@ RunTable = Mapping[int, RunHandler]
 NO_RUNS: RunTable = {}
 
 Barrier = Callable[[], Awaitable[object]]
-"""Work that ends before a reply is sent. What it raises becomes the reply."""
+"""Work that must end before a reply is sent. An exception of it becomes the reply."""
 
 REPLIES_PER_WRITE = 32
 
@@ -104,10 +108,10 @@ _log = logging.getLogger("broker.net.server")
 
 
 class Batches(Protocol):
-    """Receives the begin and the end of requests that are handled together: work that can wait until their
-    replies are sent waits for the end.
+    """Is notified before and after requests are handled together: work that can wait is done after their
+    replies are sent.
 
-    A handler that sets `barrier` has its reply sent once that returned.
+    If a handler sets `barrier`, its reply is sent once that has returned.
     """
 
     barrier: Barrier | None
@@ -126,14 +130,15 @@ class _NoBatches:
 
 
 def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
-    """Java's reply to a code without a handler."""
+    """Return Java's reply to a code without a handler."""
     return request.reply(
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
     )
 
 
 def failure_reply(session: Session, command: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Return the reply to a request whose handler raised `error`; bugs and undecodable requests are logged."""
+    """Return the reply to a request whose handler raised `error`; bugs and undecodable requests are
+    logged."""
     if isinstance(error, Refusal):
         return command.reply(error.code, error.remark, error.ext_fields)
     if isinstance(error, CodecError):
@@ -146,7 +151,7 @@ def failure_reply(session: Session, command: RemotingCommand, error: Exception) 
 async def reply_behind(
     session: Session, request: RemotingCommand, reply: RemotingCommand | bytes | None, work: Barrier
 ) -> None:
-    """Reply once `work` has ended, which it does even if the sender has disconnected."""
+    """Reply once `work` has ended; it is completed even if the sender has disconnected."""
     try:
         with trio.CancelScope(shield=True):
             await work()
@@ -160,8 +165,9 @@ async def reply_behind(
 class Dispatcher:
     """Handlers by request code.
 
-    `gate` None admits all; `fast_failure` None refuses nobody for having waited. A code in `runs` is offered
-    to that handler first, with the requests behind it that the gate admits.
+    Without a `gate` all requests are admitted; without `fast_failure` none is refused for having waited too
+    long. A request whose code is in `runs` is offered to that handler first, with the requests after it that
+    the gate admits.
     """
 
     def __init__(
@@ -187,8 +193,8 @@ class Dispatcher:
     async def handle(
         self, session: Session, commands: list[RemotingCommand], pace: Pace | None = None
     ) -> None:
-        """Handle what one read brought, in as many turns as it takes; wait while the peer does not read
-        its replies. `pace` is that of the read, if it began before."""
+        """Handle the commands of one read, in as many turns as necessary; wait while the peer does not read
+        its replies. `pace` is that of the read, if it began earlier."""
         position = 0
         admission = None
         if self._gate is None:
@@ -209,15 +215,15 @@ class Dispatcher:
             if session.is_congested:
                 await session.drained()
                 if pace is not None:
-                    pace.took(0.0)  # the peer itself was slow
+                    pace.took(0.0)  # this wait does not count: the peer itself was slow
             if pace is not None and position < len(commands):
                 await pace.step()
 
     def _refuse_late(
         self, session: Session, commands: list[RemotingCommand], position: int, last: int, seconds: float
     ) -> int:
-        """Take those of the next requests out that have waited for too long, and refuses them. Returns where
-        the others of them end."""
+        """Refuse and remove those of the next requests that have waited for too long. Return the position
+        after the others."""
         size = len(commands) - position
         kept: list[RemotingCommand] = []
         for command in commands[position:last]:
@@ -239,9 +245,10 @@ class Dispatcher:
         pace: Pace | None,
         admission: Admission | None,
     ) -> tuple[int, NotReady | None]:
-        """Handle commands from `position` to `last` for one write, at least one, until the turn is over.
+        """Handle commands from `position` to `last`, at least one, until the turn is over; send their replies
+        with one write.
 
-        Returns the position behind them, or that of one that must wait, with its reason.
+        Return the position after them, or that of a command that must wait, with its NotReady.
         """
         missing: NotReady | None = None
         runs, attempt = self._runs, self._attempt
@@ -273,6 +280,7 @@ class Dispatcher:
             position += 1
             if pace is not None and pace.is_over:
                 break
+        # Replies leave first: index items and listeners of the batch can wait.
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
@@ -281,14 +289,15 @@ class Dispatcher:
     def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:
             return run(session, commands)
-        except Exception as error:  # as for one request, which it counts as
+        except Exception as error:  # answered as a failure of the first request
             self._reply_failure(session, commands[0], error)
             return 1
 
     def _not_admitted(
         self, session: Session, command: RemotingCommand, failure: Exception | None
     ) -> NotReady | None:
-        """Reply to a request that the gate refuses, unless its check takes turns."""
+        """Reply to a request that the gate refused. If its check takes several turns, return a NotReady
+        instead."""
         if isinstance(failure, NotReady) and failure.then is not None:
             then = partial(self._admitted, failure.then)
             return NotReady(failure.ready, in_order=True, then=then)
@@ -299,7 +308,8 @@ class Dispatcher:
     def _admitted(
         self, gate: Gate, session: Session, command: RemotingCommand
     ) -> RemotingCommand | bytes | None:
-        """Handle a request whose check took turns; `gate` has its result, which it may be asked for again."""
+        """Handle a request whose check took several turns. `gate` has the result; this may be called
+        again."""
         gate(session, command)
         session.is_known = True
         return self._handlers.get(command.code, unsupported)(session, command)
@@ -320,9 +330,10 @@ class Dispatcher:
             else:
                 session.send(reply)
         except NotReady as missing:
-            # Its traceback and our caller's frame would refer to each other, and keep the request's body.
+            # Its traceback and the caller's frame would form a cycle, which keeps the request's body until
+            # the garbage collector runs.
             return missing.with_traceback(None)
-        except Exception as error:  # whatever a handler raises, the connection and its other requests go on
+        except Exception as error:  # an error of a handler must not end the connection or its other requests
             self._reply_failure(session, command, error)
         return None
 
@@ -335,22 +346,24 @@ class Dispatcher:
             session.spawn(reply_behind, session, command, reply, barrier)
 
     def _defer(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
-        """Handle a request when the disk did what it needs; later ones need not wait for it."""
+        """Handle a request in a task, once the disk has done what it needs; later requests do not wait for
+        it."""
         barrier, self._batches.barrier = self._batches.barrier, None
         session.spawn(self._handle_when_ready, session, command, missing, barrier)
 
     async def _handle_when_ready(
         self, session: Session, command: RemotingCommand, missing: NotReady, barrier: Barrier | None
     ) -> None:
-        with trio.CancelScope(shield=True):  # a one-way request counts even if its sender has disconnected
+        # A one-way request is handled even if its sender has disconnected.
+        with trio.CancelScope(shield=True):
             await self._retry(session, command, missing, barrier)
 
     async def _retry(
         self, session: Session, command: RemotingCommand, missing: NotReady | None, barrier: Barrier | None
     ) -> None:
-        """Handle a request that must wait, again whenever what it needs is there.
+        """Handle a request that has to wait, again each time after its wait, until it is done.
 
-        `barrier` was set when it was handled before. A disk that refuses is the reply.
+        `barrier` is the one that an earlier attempt set. If the disk refuses, its error becomes the reply.
         """
         handler: Handler | None = None
         while missing is not None:

@@ -1,10 +1,10 @@
-"""Refuses requests that have waited for too long, so that their senders go elsewhere (Java class
+"""Refusal of requests that have waited for too long, so that their senders go elsewhere (Java class
 `BrokerFastFailure`).
 
-A request waits behind those that were read with it, for a turn of the event loop, and for the disk. While the
-process itself is paused nobody waits: of the time between two looks at the clock `LONGEST_LOOK` counts at
-most. Long work that has begun, a message that waits for its flush, and one-way requests, whose senders would
-not hear of it, are never refused.
+A request waits for those that were read before it, for a turn of the event loop, and for the disk. A pause of
+the whole process does not count: between two readings of the clock, at most `LONGEST_LOOK` seconds are
+counted. Long work that has begun, a message that waits for its flush, and one-way requests, whose senders
+would never know, are never refused.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from broker.errors import Refusal
 from codec.codes import RequestCode, ResponseCode
 
 LOOKS = 4
-"""Looks at the clock while a request waits for the disk as long as it may."""
+"""Parts into which the wait for the disk is divided: a pause of the process then uses up only one of them."""
 LONGEST_LOOK = 0.05
-"""Seconds."""
+"""Most seconds that count between two readings of the clock."""
 
 _REMARK = "broker busy, start flow control for a while, period in queue: {}ms, size of queue: {}"
 SENDS = (
@@ -34,7 +34,7 @@ _PULLS = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE
 
 
 def limits_of(config: BrokerConfig) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the seconds that a request of each code may wait, first for others, then for the disk."""
+    """Return the seconds that a request of each code may wait: for other requests, and for the disk."""
     if not config.broker_fast_failure_enable:
         return {}, {}
     others: dict[int, float] = {
@@ -47,9 +47,9 @@ def limits_of(config: BrokerConfig) -> tuple[dict[int, float], dict[int, float]]
 
 
 class FastFailure:
-    """The limits of one broker as in `limits_of`, and those who wait for the disk.
+    """The limits of one broker as returned by `limits_of`, and the requests that wait for the disk.
 
-    While the disk keeps one for longer than its limit, sends that need it are refused at once.
+    While one of these has waited for longer than its limit, sends that need the disk are refused immediately.
     """
 
     def __init__(self, limits: Mapping[int, float] = {}, disk_limits: Mapping[int, float] = {}) -> None:
@@ -63,14 +63,14 @@ class FastFailure:
         self.shortest = min(limits.values(), default=math.inf)
 
     def is_late(self, code: int, seconds: float) -> bool:
-        """Return True if a request has waited for others for too long."""
+        """Return True if a request has waited too long for other requests."""
         return seconds > self._limits.get(code, math.inf)
 
     async def in_time(
         self, code: int, ready: Callable[[], Awaitable[None]], spawn: Callable[..., bool]
     ) -> None:
-        """Run `ready`, in a task of its own if this code has a limit. Refusal if that takes too long; the
-        task goes on. What `ready` raises is raised."""
+        """Run `ready`, in a separate task if this code has a limit. Raises Refusal if it takes too long,
+        while the task continues. Exceptions of `ready` are raised."""
         limit = self._disk_limits.get(code)
         if limit is not None and self._stuck and code in SENDS:
             raise self.refusal("PCBUSY", limit, self._waiting)
@@ -87,7 +87,7 @@ class FastFailure:
 
     @staticmethod
     def refusal(kind: str, seconds: float, size: int) -> Refusal:
-        """Return the refusal of a request that waited for so long, with `size` others."""
+        """Return the refusal of a request that waited for `seconds`, with `size` others."""
         remark = f"[{kind}_CLEAN_QUEUE]{_REMARK.format(round(seconds * 1000), size)}"
         return Refusal(ResponseCode.SYSTEM_BUSY, remark)
 
@@ -102,7 +102,8 @@ class FastFailure:
 
 
 class _Work:
-    """Work of the disk for one request, who gave up if `is_late`; `error` is what it raised."""
+    """Work of the disk for one request, which was refused in the meantime if `is_late`; `error` is the
+    exception of the work."""
 
     def __init__(self, ready: Callable[[], Awaitable[None]]) -> None:
         self._ready = ready
@@ -113,13 +114,13 @@ class _Work:
     async def run(self) -> None:
         try:
             await self._ready()
-        except Exception as error:  # the request that waits raises it
+        except Exception as error:  # raised again by the request that waits
             self.error = error
         finally:
             self._done.set()
 
     async def is_done_within(self, seconds: float) -> bool:
-        """Return False if it is not done after so many seconds in which this process ran."""
+        """Return False if the work is not done after `seconds` in which this process ran."""
         for _ in range(LOOKS):
             with trio.move_on_after(seconds / LOOKS):
                 await self._done.wait()

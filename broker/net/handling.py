@@ -1,15 +1,17 @@
-"""Typed handlers: how a function from a typed request to a typed reply becomes a handler of a server.
+"""Typed handlers: adapters that turn a function from a typed request to a typed reply into a server's
+handler.
 
 A handler gets the server's context and a `Request`. It returns
-* a `Reply`, which leaves with the other replies of its batch;
-* a coroutine that gives the `Reply` or a whole frame later, or the reply of somebody else (a RemotingCommand)
-  to pass on: it runs as a task of the connection, after the rest of the batch is handled;
+
+* a `Reply`, which is sent with the other replies of its batch;
+* a coroutine that later returns the `Reply`, a whole frame, or another node's reply (a RemotingCommand) to
+  pass on: it runs as a task of the connection, after the rest of the batch is handled;
 * LongWork, which ends in one of the others;
 * a whole frame (bytes), which only the hot paths write themselves;
-* None when no reply follows, or when something else sends it.
+* None if there is no reply, or if something else sends it.
 
-Decoding and encoding are those of the operation. A request that cannot be decoded, a Refusal and any other
-exception are answered by `failure_reply`.
+Requests and replies are decoded and encoded by their operation. A request that cannot be decoded, a Refusal
+and any other exception are answered with `failure_reply`.
 """
 
 from __future__ import annotations
@@ -40,13 +42,14 @@ from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
 LONGEST_BODY = 1024 * 1024
-"""Bytes of a request's body in JSON: it is decoded at once."""
+"""Most bytes of a JSON body of a request."""
 LONGEST_ODD_BODY = 32 * 1024
-"""Bytes of one that only fastjson writes: reading it takes a hundred times as long."""
+"""Most bytes of a body in the dialect that only fastjson writes: decoding it takes a hundred times as
+long."""
 LONGEST_PROPERTIES = 16 * 1024
-"""Bytes of one that is lines of properties, of which a broker has 5 KiB: reading it is slow, too."""
+"""Most bytes of a body of properties lines, which are slow to read; those of a broker have 5 KiB."""
 LONG_TABLE = 256
-"""A body with more entries in its tables is encoded in several turns."""
+"""Entries in the tables of a body beyond which it is encoded in several turns of the event loop."""
 
 ContextT = TypeVar("ContextT")
 RequestT = TypeVar("RequestT")
@@ -58,7 +61,7 @@ BodyT_co = TypeVar("BodyT_co", covariant=True)
 
 
 class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
-    """A decoded request, the command that it came in and the connection that it came from."""
+    """A decoded request, with its command and its connection."""
 
     header: HeaderT_co
     body: BodyT_co
@@ -69,9 +72,9 @@ class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=Fal
 class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
     """The reply of a handler.
 
-    `remark` None is the operation's; `views` are sent as the body without a copy; `dialect` None is the
-    operation's. The lists and tables of a body that `is_used_up` belong to nobody else, and are emptied in
-    steps once it is encoded: to free them at once takes long.
+    If `remark` or `dialect` is None, the operation's is used; `views` are sent as the body without a copy. If
+    `is_used_up`, the lists and tables of the body are not shared; they are emptied step by step after
+    encoding, because freeing them at once takes too long.
     """
 
     header: HeaderT_co | None = None
@@ -97,20 +100,22 @@ TypedHandler = Callable[[ContextT, Request[RequestT, RequestBodyT]], Answered[Re
 
 
 class Registration(NamedTuple, Generic[ContextT]):
-    """An operation and its handler; `common_ext` gives ext fields of every reply, refusals too."""
+    """An operation and its handler; `common_ext` returns ext fields for every reply, refusals included."""
 
     operation: AnyOperation
     handler: Callable[[ContextT, Request[Any, Any]], Answered[Any, Any]]
     common_ext: Callable[[ContextT], Mapping[str, str]] | None = None
 
     def bind(self, context: ContextT, before: Callable[[], None] | None = None) -> Handler:
-        """Return the handler as a server calls it; `before` runs first and may refuse the request."""
+        """Return the handler in the form that a server calls; `before` runs first and may refuse the
+        request."""
         operation, handle, _ = self
         common_ext = None if self.common_ext is None else partial(self.common_ext, context)
         encode = encoder(operation, common_ext)
         header_type: Any = operation.request
         has_body = operation.request_body is bytes
-        # A header is all there is to decode: `decode_request` without its calls.
+        # Only a header has to be decoded: the handler does it inline, which saves the calls of
+        # `decode_request`.
         plain = header_type is not None and (has_body or operation.request_body is None)
         is_json = operation.json_request is not None
 
@@ -156,7 +161,7 @@ class Registration(NamedTuple, Generic[ContextT]):
             if reply is None or isinstance(reply, bytes):
                 return reply
             if not session.spawn(_respond_later, session, command, operation, encode, reply):
-                reply.close()  # a coroutine here
+                reply.close()  # a coroutine that is never awaited would warn
             return None
 
         def finish(
@@ -178,12 +183,12 @@ def serve(
     handler: TypedHandler[ContextT, RequestT, RequestBodyT, ReplyT, ReplyBodyT],
     common_ext: Callable[[ContextT], Mapping[str, str]] | None = None,
 ) -> Registration[ContextT]:
-    """Register a handler for an operation; type checkers compare the types of both."""
+    """Register a handler for an operation; type checkers check that their types agree."""
     return Registration(operation, handler, common_ext)
 
 
 def by_code(*registrations: Registration[ContextT]) -> dict[RequestCode, Registration[ContextT]]:
-    """Return registrations by request code; ValueError when two serve the same one."""
+    """Return registrations by request code. Raises ValueError if two have the same code."""
     table = {registration.operation.code: registration for registration in registrations}
     if len(table) != len(registrations):
         raise ValueError("two handlers are registered for one operation")
@@ -197,7 +202,8 @@ def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Ref
 
 
 def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]] | None = None) -> Encode:
-    """Compile how the replies of an operation become commands, or frames where that is quick."""
+    """Compile a function that encodes the replies of an operation as commands, or as frames if they are
+    short."""
     usual_remark, encode_reply = operation.remark, operation.encode_reply
     reply_type: Any = operation.reply
     ext_of = to_ext if reply_type is None else ext_encoder(reply_type)
@@ -245,7 +251,7 @@ def _check_size(operation: AnyOperation, command: RemotingCommand) -> None:
 def _decoded_in_steps(
     operation: AnyOperation, command: RemotingCommand, handle: Callable[[Any, Any], Any]
 ) -> Steps:
-    """Decode a long body; what remains is to handle the request."""
+    """Decode a long body in steps; return a function that handles the request."""
     _check_size(operation, command)
     form: Any = operation.json_request
     body = bytes(command.body)
@@ -264,9 +270,8 @@ def _is_long(body: object) -> bool:
 
 
 def _entries(value: object, enough: int) -> int:
-    """Return the entries of tables and the members of bodies in a value; more than `enough` are not all
-    counted.
-    """
+    """Return the number of table entries and body members in a value, counting only until it exceeds
+    `enough`."""
     parts: Collection[object]
     if isinstance(value, Body):
         parts = [getattr(value, name) for name in value.__struct_fields__]
@@ -303,12 +308,12 @@ async def _respond_later(
             if reply.body is not None and _is_long(reply.body):
                 reply = await _encoded(session.turns, reply, operation)
             session.respond(command, encode(command, reply), reply.views)
-    except Exception as error:  # whatever work for one request raises, the connection goes on
+    except Exception as error:  # an error in the work for one request must not end the connection
         session.respond(command, failure_reply(session, command, error))
 
 
 async def _encoded(turns: Turns, reply: AnyReply, operation: AnyOperation) -> AnyReply:
-    """Return a reply with a long body, which becomes its views; in as many turns as it takes."""
+    """Encode a long body in as many turns as necessary; return the reply with it as views."""
     try:
         dialect = reply.dialect or operation.reply_dialect
         chunks = await turns.run(chunks_in_steps(reply.body, dialect=dialect))
@@ -324,6 +329,6 @@ async def _encoded(turns: Turns, reply: AnyReply, operation: AnyOperation) -> An
 def command_of(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], header: RequestT, body: RequestBodyT
 ) -> RemotingCommand:
-    """Return a request of ours to a client or another server."""
+    """Return a request to a client or to another server."""
     ext_fields, data = operation.encode_request(header, body)
     return RemotingCommand(operation.code, ext_fields, data)

@@ -1,7 +1,8 @@
-"""Bounds on what connections can cost a server: their number, their silence, the memory that they hold.
+"""Limits on the cost of connections for a server: their number, their idle time, the memory they occupy.
 
-One connection is bounded by the longest frame. Many connections that each send most of a frame and then stop
-are bounded together: above `max_partial_bytes` the one is closed that received nothing for the longest time.
+A single connection is bounded by the longest frame. Many connections that each send most of a frame and then
+stop are bounded together: above `max_partial_bytes`, the connection that has received nothing for the longest
+time is closed.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from broker.net.session import Session
 
 RESERVED = 256
-"""Descriptors that connections leave to files; a quarter of them where there are fewer than 1,024."""
+"""Descriptors that connections leave to files; a quarter of all if there are fewer than 1,024."""
 
 STALLED_SECONDS = 30
 STALLED_CHECKS = 3
-"""A frame that does not grow between so many checks in a row, and one more, is given up."""
+"""A connection is closed once its incomplete frame has not grown for more than this number of checks."""
 
 T = TypeVar("T")
 
@@ -33,8 +34,8 @@ _log = logging.getLogger("broker.net.server")
 
 
 class SessionLimits(NamedTuple):
-    """Bounds of one connection: bytes queued for the peer, tasks that work for it at a time, and bytes of a
-    frame and its header, which is decoded at once."""
+    """Limits of one connection: bytes queued for the peer, simultaneous tasks for it, and bytes of a frame
+    and of its header, which is decoded in one step."""
 
     pause_bytes: int = 1024 * 1024
     max_outgoing_bytes: int = 64 * 1024 * 1024
@@ -44,10 +45,10 @@ class SessionLimits(NamedTuple):
 
 
 class ServerLimits(NamedTuple):
-    """Bounds of one server. `idle_seconds` is serverChannelMaxIdleTimeSeconds of NettyServerConfig.
+    """Limits of one server. `idle_seconds` is serverChannelMaxIdleTimeSeconds of NettyServerConfig.
 
-    A connection whose file descriptor is above `max_descriptor` is refused: the kernel gives the lowest free
-    number, so that many are in use, and the store needs the rest.
+    A connection whose file descriptor is above `max_descriptor` is refused: the kernel assigns the lowest
+    free number, so all lower ones are in use, and the store needs the rest.
     """
 
     max_connections: int = 16384
@@ -58,7 +59,7 @@ class ServerLimits(NamedTuple):
 
     @classmethod
     def of(cls, config: BrokerConfig | NamesrvConfig) -> ServerLimits:
-        """Return the bounds that a configuration sets."""
+        """Return the limits that a configuration sets."""
         session = SessionLimits(max_outgoing_bytes=config.max_outgoing_bytes)
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return cls(
@@ -70,10 +71,10 @@ class ServerLimits(NamedTuple):
 
 
 class Newcomers(Generic[T]):
-    """Connections whose peers have not said yet who they are. When there are too many, the one that has waited the
-    longest ends, so that peers who say nothing keep nobody out.
+    """Connections whose peers have not identified themselves yet. If there are more than `most`, the oldest
+    one is ended, so that silent peers cannot keep others out.
 
-    `end` ends one.
+    `end` ends a connection.
     """
 
     def __init__(self, most: int, end: Callable[[T], object]) -> None:
@@ -82,13 +83,13 @@ class Newcomers(Generic[T]):
         self._waiting: dict[T, None] = {}
 
     def add(self, one: T) -> None:
-        """Count a connection, for which another one makes room if there are too many."""
+        """Count a connection; if there are too many, end the oldest one."""
         if len(self._waiting) >= self.most:
             self.make_room()
         self._waiting[one] = None
 
     def discard(self, one: T) -> None:
-        """Stop counting a connection that is known now, or has ended."""
+        """Stop counting a connection that is now known, or has ended."""
         self._waiting.pop(one, None)
 
     @contextmanager
@@ -101,7 +102,7 @@ class Newcomers(Generic[T]):
             self.discard(one)
 
     def make_room(self) -> bool:
-        """End the connection that has waited the longest; False if there is none."""
+        """End the connection that has waited the longest. Return False if there is none."""
         oldest = next(iter(self._waiting), None)
         if oldest is None:
             return False
@@ -111,9 +112,9 @@ class Newcomers(Generic[T]):
 
 
 class PartialFrames:
-    """Counts the memory that incomplete frames occupy, over all connections of a server.
+    """Limits the memory of incomplete frames over all connections of a server.
 
-    `_held` are the connections that wait for more, first the one that received nothing for the longest time.
+    `_held` has the connections that wait for more bytes, first the one that has waited the longest.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -123,7 +124,7 @@ class PartialFrames:
         self._checks = 0
 
     def update(self, session: Session) -> None:
-        """Count what a connection holds now. Call it after each read."""
+        """Count the bytes that a connection holds now. Call this after each read."""
         held = session.connection.held
         if session in self._held:
             self.forget(session)
@@ -140,9 +141,10 @@ class PartialFrames:
         self._total -= self._held.pop(session, (0, 0))[0]
 
     async def close_stalled(self) -> None:
-        """Run the service: closes connections that sent the beginning of a frame, and then nothing.
+        """Run the service that closes connections whose peers sent the beginning of a frame, and then
+        nothing.
 
-        Checks are counted, not seconds: while the process is paused, nobody is late.
+        Checks are counted, not seconds, so that a pause of the process makes nobody late.
         """
         while True:
             await trio.sleep(STALLED_SECONDS / STALLED_CHECKS)

@@ -1,4 +1,4 @@
-"""The listeners and connections of a node, over TCP or in memory, and its address."""
+"""Listeners and connections of a node, over TCP or in memory, and the address of the node."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ HA_DISTANCE = 1
 WILDCARDS = frozenset(("", "0.0.0.0", "::"))
 VIP_DISTANCE = 2
 DOCUMENTATION_ADDRESS = ("192.0.2.1", 9)
-"""An address of TEST-NET-1. Connecting a UDP socket to it selects a route and sends nothing."""
+"""An address of TEST-NET-1. Connecting a UDP socket to it selects a route but sends nothing."""
 
 _log = logging.getLogger(__name__)
 
 
 class Adopter(Protocol):
-    """A server of any protocol, as a listener sees it."""
+    """A server of any protocol, from the point of view of a listener."""
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> object:
-        """Serve a connection in the background. RemoteClosed if the server does not run."""
+        """Serve a connection in the background. Raises RemoteClosed if the server is not running."""
 
 
 class Listener(Protocol):
-    """An address that is bound. A server accepts connections from `sockets`; others are passed to it."""
+    """A bound address. A server accepts connections from `sockets`; a listener without sockets passes
+    connections to it."""
 
     @property
     def address(self) -> tuple[str, int]: ...
@@ -49,7 +50,7 @@ class Network(Protocol):
     """A space of addresses."""
 
     def listen(self, host: str, port: int, backlog: int = ...) -> Listener:
-        """Bind an address, port 0 for any free port. Raises OSError."""
+        """Bind an address; port 0 means any free port. Raises OSError."""
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
         """Connect to an address. Raises OSError."""
@@ -91,8 +92,8 @@ def open_listeners(
 ) -> list[Listener]:
     """Bind the port of a server and, with `vip`, that of Java's VIP channel, VIP_DISTANCE below.
 
-    A server on any free port (0) has no VIP channel, as no client could know its port. OSError;
-    VipPortTaken when the second port cannot be bound, unless it is not needed.
+    A server on any free port (0) has no VIP channel, because no client could know its port. Raises OSError,
+    and VipPortTaken if the second port cannot be bound and `needs_vip`.
     """
     listeners = [network.listen(host, port, backlog)]
     if not vip or port <= VIP_DISTANCE:
@@ -115,7 +116,7 @@ def open_ha_listener(
 ) -> Listener | None:
     """Bind the port for slaves: HA_DISTANCE above that of the server, or any free one if `port` is 0.
 
-    HaPortTaken when it cannot be bound, unless it is not needed.
+    If it cannot be bound, raise HaPortTaken if `is_needed`, otherwise return None.
     """
     wanted = port + HA_DISTANCE if port else 0
     try:
@@ -130,13 +131,13 @@ def open_ha_listener(
 
 
 def trio_listeners(listener: Listener) -> list[trio.SocketListener]:
-    """Return the sockets of a listener for what accepts with trio; none if connections are passed on."""
+    """Return the sockets of a listener as trio listeners; empty if it passes connections on."""
     return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in listener.sockets]
 
 
 def own_address(bound: str) -> str:
-    """Return the address that clients use: the bound one, or for a wildcard the default route's, or the
-    loopback.
+    """Return the address that clients use: the bound one or, for a wildcard, that of the default route, or
+    else the loopback address.
     """
     if bound not in WILDCARDS:
         return bound
@@ -149,7 +150,8 @@ def own_address(bound: str) -> str:
 
 
 async def packed_address(host: str, port: int) -> bytes:
-    """Return the address in records and message ids; a name is resolved. ConfigError when it has no address."""
+    """Return the address for records and message ids; a host name is resolved. Raises ConfigError if it has
+    no address."""
     try:
         return pack_host(host, port)
     except LocalProtocolError:

@@ -1,4 +1,4 @@
-"""Connections to other nodes: one per address, opened at the first request, and again after a loss."""
+"""Connections to other nodes: one per address, opened at the first request and reopened after a loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONNECT_SECONDS = 3.0
 
 
 class Peers:
-    """Sends requests to other nodes while `run` runs. `tls()` is the context of new connections, None for
+    """Sends requests to other nodes while `run` runs. `tls` returns the context of new connections, None for
     plain ones; `signer` signs the requests."""
 
     def __init__(
@@ -51,8 +51,8 @@ class Peers:
     async def request(self, address: str, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Send a request to `address` ("host:port") and return the reply, whatever its code.
 
-        Raises PeerUnreachable, RemoteClosed, or RemoteTimeout after `timeout_s` seconds, connecting
-        included.
+        Raises PeerUnreachable, RemoteClosed, or RemoteTimeout after `timeout_s` seconds, which include the
+        time to connect.
         """
         if self._signer is not None:
             self._signer.sign(command)
@@ -81,7 +81,8 @@ class Peers:
 
 
 async def open_peer(network: Network, address: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Return a connection to `address` ("host:port"), by TLS with a context. PeerUnreachable."""
+    """Open a connection to `address` ("host:port"), over TLS if there is a context. Raises
+    PeerUnreachable."""
     try:
         host, port = split_address(address)
         with trio.fail_after(CONNECT_SECONDS):

@@ -1,12 +1,11 @@
-"""Accepts connections, and reads and answers each of them in a task of its own.
+"""A server that accepts connections, and reads and answers each one in a separate task.
 
-The task reads what there is, decodes all complete frames and passes them to the dispatcher. A peer that
-breaks the protocol loses its own connection; a programming error outside of handlers ends that one
-connection, too.
+The task reads the available bytes, decodes all complete frames and passes them to the dispatcher. A protocol
+error of the peer ends only its own connection, and so does a programming error outside of handlers.
 
-Limits (`ServerLimits`): connections at a time, seconds without a byte in either direction, bytes of
-incomplete frames over all connections, and those of each session. When there are too many connections, one
-whose peer has sent no request that was admitted makes room, the oldest first.
+Limits (`ServerLimits`): simultaneous connections, seconds without a byte in either direction, bytes of
+incomplete frames over all connections, and the limits of each session. If there are too many connections, the
+oldest one whose peer has sent no admitted request is closed.
 """
 
 from __future__ import annotations
@@ -41,11 +40,12 @@ OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
 
 
 class Server:
-    """Handlers behind any number of listening sockets. `sessions` are the connections that are open now.
+    """Serves handlers on any number of listening sockets. `sessions` are the open connections.
 
     Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`,
     `gate` and `fast_failure` are as in `Dispatcher`. Services are named after `name`. `turns` are those of
-    the event loop. `tls` is loaded. `busy_poll` None sleeps whenever there is nothing to do.
+    the event loop. `tls` must be loaded. Without `busy_poll`, the loop sleeps whenever there is nothing to
+    do.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Server:
         *,
         task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until cancelled, then close all connections and listeners. `nursery.start` returns it."""
+        """Serve until cancelled, then close all connections and listeners. `nursery.start` returns the
+        server."""
         try:
             async with open_services(self._supervisor) as services:
                 self._nursery = services.nursery
@@ -113,11 +114,12 @@ class Server:
             await self.serve_transport(StreamTransport(stream), peer)
 
     async def serve_transport(self, transport: Transport, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
-        """Serve one connection until it ends. What is sent outside of a batch waits for `serve` to run."""
+        """Serve one connection until it ends. Bytes sent outside of a batch wait until `serve` runs."""
         await self._run(self._session(transport, peer, ("127.0.0.1", 0)))
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> Session:
-        """Serve a connection that we opened like those we accept. RemoteClosed unless `serve` runs."""
+        """Serve a connection that this node opened, like an accepted one. Raises RemoteClosed unless `serve`
+        runs."""
         if self._nursery is None:
             await trio.aclose_forcefully(stream)
             raise RemoteClosed(f"{self._name} is not running")
@@ -160,7 +162,8 @@ class Server:
             nursery.start_soon(self._run, session)
 
     def _refusal(self, sock: socket.socket) -> str:
-        """Return the reason why a connection is too many; empty if it is not, or another one makes room."""
+        """Return the reason to refuse a connection; empty if there is room, or another one was closed for
+        it."""
         if len(self.sessions) >= self._limits.max_connections and not self._newcomers.make_room():
             return f"{len(self.sessions)} are open"
         if sock.fileno() > self._limits.max_descriptor and not self._newcomers.make_room():
@@ -244,13 +247,14 @@ class Server:
                 is_new = False
                 self._newcomers.discard(session)
             partial_frames.update(session)
-            # Not what it took: on a busy machine a short request of a modest client takes long, too.
+            # Elapsed time is no criterion: on a busy machine, a short request of a modest client takes long
+            # too.
             is_long = len(data) >= EAGER_BYTES or pace.waits > 0
             data = await receive(pace if is_long else None)
         decode(b"")
 
     async def _first(self, session: Session) -> bytes:
-        """Return the first plain bytes of a connection, which decide if it has a TLS transport from now on."""
+        """Return the first plain bytes of a connection, after a TLS handshake if its first byte opens one."""
         data = await session.transport.receive()
         if data[:1] == TLS_HANDSHAKE:
             session.transport = await self._tls.secured(session.transport, data)
@@ -270,7 +274,8 @@ class Server:
             self._flush_all()
 
     def _flush_all(self) -> None:
-        """A call of its own: no local variable keeps the last ones, which may have left, until the next."""
+        """Flush all sessions. This is a separate function so that no local variable keeps ended sessions
+        alive until the next flush."""
         sessions, self._unflushed = self._unflushed, set()
         for session in sessions:
             session.flush()

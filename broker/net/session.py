@@ -1,9 +1,10 @@
-"""One connection as handlers see it: the addresses of both ends, and how to send to the peer at any time.
+"""One connection from the point of view of handlers: both addresses, and methods to send to the peer at any
+time.
 
-Only `request` waits. Bytes to send are queued and leave together: replies of a batch at the end of the batch,
-everything else when the server's flush service runs. Two limits bound the queue. Above `pause_bytes` the
-connection is not read until the queue has drained (back-pressure for the peer). Above `max_outgoing_bytes`,
-which only pushes and late replies can reach, the connection is closed.
+Only `request` waits. Bytes to send are queued and sent together: replies of a batch at the end of the batch,
+everything else when the server's flush service runs. Two limits bound the queue. Above `pause_bytes`, the
+connection is not read until the queue has drained (back-pressure). Above `max_outgoing_bytes`, which only
+pushes and late replies can reach, the connection is closed.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from codec.remoting.connection import Connection
 from codec.remoting.frame import NO_DIRECT, DirectReaders, encode_frame, encode_frame_head
 
 COMMANDS_AT_ONCE = 32
-"""Commands that are decoded before the first of them is handled."""
+"""Most commands that are decoded before the first of them is handled."""
 LONG_BODY = 64 * 1024
-"""A body of so many bytes is sent without a copy."""
+"""Bytes from which on a body is sent without a copy."""
 LONG_SEND = 64 * 1024
-"""After sending so many bytes at a time, the next ones wait for a turn."""
+"""Bytes sent at a time from which on the connection waits for another turn before it sends more."""
 
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
 
 
 class _Waiter:
-    """A request of ours that waits for the reply of the peer."""
+    """A request of this server that waits for the reply of the peer."""
 
     __slots__ = ("done", "reply")
 
@@ -51,7 +52,8 @@ class Session:
     """A connection of a server, open until `closed`.
 
     `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port", as in Java.
-    Long work for it takes `turns`. `is_known` is True once a request of the peer was admitted.
+    Long work for the connection is divided by `turns`. `is_known` is True once a request of the peer was
+    admitted.
     """
 
     __slots__ = (
@@ -129,7 +131,8 @@ class Session:
 
     @property
     def packed_peer(self) -> bytes:
-        """The address of the peer as records hold it. LocalProtocolError when it is none."""
+        """The address of the peer in the form of records. Raises LocalProtocolError if it is not an IP
+        address."""
         if self._packed_peer is None:
             self._packed_peer = pack_host(*self.peer)
         return self._packed_peer
@@ -140,8 +143,8 @@ class Session:
     # sending
 
     def send(self, command: RemotingCommand | bytes, views: Sequence[Buffer] = ()) -> None:
-        """Queues a frame, of which `views` are the rest, or a command whose opaque is set with `views` as its
-        body. They are not copied."""
+        """Queue the beginning of a frame with `views` as its rest, or a command with an opaque number and
+        `views` as its body. The views are not copied."""
         if isinstance(command, bytes):
             self._queue([command, *views])
         elif views:
@@ -155,7 +158,7 @@ class Session:
     def respond(
         self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[Buffer] = ()
     ) -> None:
-        """Send a reply, unless the request is one-way. One that cannot be encoded becomes an error."""
+        """Send a reply, unless the request is one-way. If it cannot be encoded, send an error instead."""
         if request.is_oneway:
             return
         try:
@@ -168,14 +171,14 @@ class Session:
             self.send(request.reply(ResponseCode.SYSTEM_ERROR, "the reply cannot be encoded"))
 
     def oneway(self, command: RemotingCommand) -> None:
-        """Queues a request that the peer does not answer."""
+        """Queue a request that the peer does not answer."""
         if not self.closed:
             self._queue([self.connection.oneway(command)])
 
     async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Send a request and return the reply, whatever its code.
 
-        Raises RemoteTimeout after `timeout_s` seconds, RemoteClosed when the connection ends first.
+        Raises RemoteTimeout after `timeout_s` seconds, and RemoteClosed if the connection ends first.
         """
         if self.closed:
             raise RemoteClosed(f"{self.peer_text} is disconnected")
@@ -197,7 +200,8 @@ class Session:
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
         """Run `function(*args)` in a task that is cancelled when the connection ends.
 
-        An exception is logged and end only this task. False on a connection that has ended: nothing runs.
+        An exception is logged and ends only this task. Return False if the connection has ended: nothing
+        runs.
         """
         if self._nursery is None:
             return False
@@ -213,7 +217,7 @@ class Session:
             self._on_close.append(callback)
 
     def close(self) -> None:
-        """End the connection, before it begins if need be. Queued bytes are dropped."""
+        """End the connection, even one that has not begun. Queued bytes are dropped."""
         self._is_over = True
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
@@ -221,7 +225,8 @@ class Session:
     # for the server
 
     def silent_since(self, now: float) -> float:
-        """Return the time of the last call that found bytes in either direction since the call before."""
+        """Return the time of the last call before which bytes had been sent or received since the previous
+        call."""
         if self.is_active:
             self.is_active = False
             self._silent_since = now
@@ -234,7 +239,7 @@ class Session:
             nursery.cancel_scope.cancel()
 
     def detach(self) -> None:
-        """Start no more tasks: the nursery is about to close."""
+        """Start no more tasks, because the nursery is about to close."""
         self._nursery = None
 
     def answered(self, reply: RemotingCommand) -> None:
@@ -247,12 +252,12 @@ class Session:
             _log.debug("%s: reply %d answers no request", self.peer_text, reply.opaque)
 
     def queue_reply(self, frame: bytes) -> None:
-        """Queues complete frames while a batch is handled."""
+        """Queue complete frames while a batch is handled."""
         self._outgoing.append(frame)
         self.outgoing_bytes += len(frame)
 
     def flush(self) -> None:
-        """Send what the kernel accepts now; a task sends the rest."""
+        """Send as much as the kernel accepts now; a task sends the rest."""
         if self._draining or self.closed or not self._outgoing:
             return
         if len(self._outgoing) > 1:
@@ -268,7 +273,7 @@ class Session:
 
     @property
     def is_congested(self) -> bool:
-        """True while so much is queued or deferred for the peer that it is not read."""
+        """True while so much is queued or deferred for the peer that the connection is not read."""
         return self.outgoing_bytes > self._pause_bytes or self._deferred > self._max_deferred
 
     async def drained(self) -> None:
@@ -279,7 +284,7 @@ class Session:
             await self._drained.wait()
 
     def ended(self) -> None:
-        """Fail the waiting requests and runs the callbacks: the connection has ended."""
+        """Fail the waiting requests and run the callbacks, because the connection has ended."""
         self.closed = True
         self._outgoing.clear()
         for waiter in self.connection.abandon():

@@ -1,8 +1,8 @@
 """Bytes of one connection: over a socket, or over any trio stream (TLS, in-memory streams).
 
-A socket is written without waiting while the kernel accepts bytes, many buffers in one system call, without
-copying memory views. `send_now` and `send_some` remove what was sent from the front of their list and return
-the number of bytes.
+A socket is written without waiting as long as the kernel accepts bytes: many buffers in one system call,
+without copying memory views. `send_now` and `send_some` remove the bytes sent from the front of their list
+and return their number.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ Buffer = bytes | memoryview
 READ_SIZE = 256 * 1024
 COALESCE_BYTES = 64 * 1024  # below this size a copy is cheaper than a vector of buffers
 SHORT_READ_SIZE = 32 * 1024
-"""The most that is read out of turn."""
+"""Most bytes that are read outside of a turn."""
 EAGER_BYTES = 16 * 1024
-"""After a read of this size the next one does not wait for the socket to be readable: more data is likely
-there."""
+"""Size of a read from which on the next one does not wait for the socket to be readable, because more data is
+probably there."""
 SEND_SIZE = 256 * 1024
-"""The most that is sent at a time: the kernel copies it, and on one machine handles it for the receiver, too."""
+"""Most bytes that are sent at a time: the kernel copies them, and does the receiver's work too if that is on
+the same machine."""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -34,7 +35,7 @@ except (OSError, ValueError):
 
 
 def read_buffer() -> memoryview:
-    """Return the buffer that all sockets of one thread read into."""
+    """Return a buffer that all sockets of one thread share for reading."""
     return memoryview(bytearray(READ_SIZE))
 
 
@@ -43,23 +44,23 @@ class Transport(Protocol):
 
     async def receive(self, pace: Pace | None = None) -> bytes:
         """Receive up to SHORT_READ_SIZE bytes, or READ_SIZE in a turn of `pace`; empty at the end of the
-        stream. OSError, trio's resource errors."""
+        stream. Raises OSError and trio's resource errors."""
 
     def send_now(self, buffers: list[Buffer]) -> int:
-        """Send what it can without waiting, SEND_SIZE bytes at most."""
+        """Send at most SEND_SIZE bytes without waiting."""
 
     async def send_some(self, buffers: list[Buffer]) -> int:
-        """Send at least one byte, when it can."""
+        """Wait until bytes can be sent, and send some."""
 
     async def close(self) -> None:
-        """Close at once. Bytes that were not sent are dropped."""
+        """Close immediately. Unsent bytes are dropped."""
 
 
 class SocketTransport:
     """A connected TCP socket, which this object owns and closes.
 
-    It reads into `buffer`, READ_SIZE bytes that all connections of one thread share: to allocate so much for
-    each read costs far more than to copy what was read.
+    It reads into `buffer`, READ_SIZE bytes that all connections of one thread share: allocating that much for
+    each read costs far more than copying the bytes read.
     """
 
     def __init__(self, sock: socket.socket, buffer: memoryview) -> None:
@@ -121,7 +122,7 @@ class SocketTransport:
 
 
 class StreamTransport:
-    """Any trio stream. It sends only in `send_some`."""
+    """A transport over any trio stream. It sends only in `send_some`."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -161,7 +162,8 @@ def front(buffers: list[Buffer], size: int) -> list[Buffer]:
 
 
 def drop_front(buffers: list[Buffer], count: int) -> None:
-    """Remove `count` bytes from the front; of a buffer that was sent in part a view of the rest remains."""
+    """Remove `count` bytes from the front; a buffer that was sent in part is replaced by a view of its
+    rest."""
     whole = 0
     for buffer in buffers:
         if len(buffer) > count:

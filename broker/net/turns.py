@@ -1,10 +1,10 @@
-"""Turns of the event loop: how long one connection may keep it while others wait.
+"""Turns of the event loop, which limit how long one connection may keep it while others wait.
 
-A connection that has worked for `TURN_SECONDS` waits for the next turn. Of all that wait so, one goes on at a
-time, and between two turns is a whole round of the loop: a request that arrived during a turn is handled
+A connection that has worked for `TURN_SECONDS` waits for its next turn. Only one of those that wait continues
+at a time, and a whole round of the loop separates two turns: a request that arrives during a turn is handled
 before the next one, however many clients ask for long work. A connection whose last read was long waits for a
-turn before it reads again, so that those who send little go first. Times are those of trio's clock, so that a
-test can let every call cost a turn.
+turn before it reads again, so that clients that send little go first. Times are those of trio's clock, so
+that a test can make every call cost a turn.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Job = Generator[None, None, None]
 
 TURN_SECONDS = 0.0005
 FIRST_STEPS = 8
-"""Steps of long work that are done at once: most requests have no more."""
+"""Steps of long work that are done immediately: most requests have no more."""
 EMPTIED_PER_STEP = 128
-"""Entries of a table that are freed at once."""
+"""Entries of a table that are freed in one step."""
 
 
 class Turns:
-    """The order of those who work for long in one event loop."""
+    """Schedules long work in one event loop, one task at a time."""
 
     def __init__(self) -> None:
         self._waiting = trio.lowlevel.ParkingLot()
@@ -38,8 +38,9 @@ class Turns:
     async def next(self) -> None:
         """Let all other tasks run, and return when it is the caller's turn.
 
-        Tasks that become ready in one round of the loop run in any order, so what arrives during a turn has
-        the next round to itself: one who was parked has just spent that on being woken.
+        Tasks that become ready in one round of the loop run in any order, so requests that arrive during a
+        turn get the next round to themselves. A task that was parked has already spent that round on being
+        woken.
         """
         has_parked = self._is_taken
         if has_parked:
@@ -58,18 +59,18 @@ class Turns:
         self._last = who
 
     async def after_wait(self, who: object) -> None:
-        """Return when it is the turn of a caller for whom all others could run just now: at once, if nobody
-        else has had a turn since its last one."""
+        """Return when it is the turn of a caller that has just waited for something else: immediately, if no
+        other has had a turn since its last one."""
         if self._is_taken or self._last is not who:
             await self.next()
             self._last = who
 
     def pace(self) -> Pace:
-        """Return the pace of one piece of long work that begins now."""
+        """Return the pace of long work that begins now."""
         return Pace(self)
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """Do all steps, in as many turns as it takes; their result."""
+        """Do all steps, in as many turns as necessary, and return their result."""
         pace = self.pace()
         while True:
             try:
@@ -81,10 +82,10 @@ class Turns:
 
 
 class Pace:
-    """The turns of one piece of work after another, or of what one connection sends.
+    """Divides one task's work, or the requests of one connection, into turns.
 
-    Call `step` after each step of long work, a step being much shorter than a turn. `waits` counts how often
-    it had to wait for another turn.
+    Call `step` after each step of long work; a step must be much shorter than a turn. `waits` counts the
+    waits for another turn.
     """
 
     __slots__ = ("_ends", "_looked", "_took", "_turns", "waits")
@@ -94,14 +95,14 @@ class Pace:
         self.begin()
 
     def begin(self) -> None:
-        """Begin the next piece of work."""
+        """Begin the next work."""
         self.waits = 0
         self._looked = trio.current_time()
         self._ends = self._looked + TURN_SECONDS
         self._took = 0.0
 
     def took(self, longest: float) -> float:
-        """Seconds since the beginning; of those between two calls `longest` at most."""
+        """Return the seconds since the beginning, counting at most `longest` between two calls."""
         now = trio.current_time()
         self._took += min(now - self._looked, longest)
         self._looked = now
@@ -109,7 +110,7 @@ class Pace:
 
     @property
     def is_over(self) -> bool:
-        """True when others should have their turn first."""
+        """True if this turn is over and others should go first."""
         return trio.current_time() >= self._ends
 
     async def step(self) -> None:
@@ -125,12 +126,12 @@ class Pace:
         self._ends = trio.current_time() + TURN_SECONDS
 
     async def after_wait(self) -> None:
-        """Wait for a turn of one who has waited for its peer."""
+        """Wait for a turn after having waited for the peer."""
         await self._turns.after_wait(self)
 
 
 def emptying(table: dict[Any, Any] | list[Any]) -> Generator[None, None, None]:
-    """Empty a table in steps: to free thousands of entries at once takes longer than a turn."""
+    """Empty a table in steps, because freeing thousands of entries at once takes longer than a turn."""
     while table:
         if isinstance(table, list):
             del table[-EMPTIED_PER_STEP:]
@@ -142,7 +143,8 @@ def emptying(table: dict[Any, Any] | list[Any]) -> Generator[None, None, None]:
 
 @asynccontextmanager
 async def emptied_on_error(turns: Turns, table: dict[Any, Any] | list[Any]) -> AsyncIterator[None]:
-    """Empty a table in steps if the block that fills it is left early, as when its connection ends."""
+    """Empty a table in steps if the block that fills it is left by an exception, for example because its
+    connection ends."""
     try:
         yield
     except BaseException:
@@ -152,7 +154,8 @@ async def emptied_on_error(turns: Turns, table: dict[Any, Any] | list[Any]) -> A
 
 
 class Jobs:
-    """Long work that no request waits for. Of all jobs each does one step, up to its next yield, in turn."""
+    """Runs long work that no request waits for: all jobs in rotation, one step (up to the next yield)
+    each."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -164,7 +167,7 @@ class Jobs:
         self._wake.set()
 
     def begin(self, job: Job) -> None:
-        """Do the first steps at once, and start the job if there are more."""
+        """Do the first steps now, and start the job if there are more."""
         if sum(1 for _ in islice(job, FIRST_STEPS)) == FIRST_STEPS:
             self.start(job)
 
@@ -183,14 +186,14 @@ class Jobs:
 
 
 Steps = Generator[None, None, Callable[[], Any]]
-"""Long work: it yields after each step, and returns what remains to be done, at once, for the reply. That
-may raise NotReady, and is called again then."""
+"""Long work: yields after each step, and returns a function that completes the reply without further steps.
+If that raises NotReady, it is called again later."""
 
 
 class LongWork:
-    """A handler returns it in place of a reply when its work may take longer than a turn.
+    """Work that may take longer than a turn, returned by a handler in place of a reply.
 
-    The first steps are done at once. Later requests of the same connection wait for the others.
+    The first steps are done immediately. Later requests of the same connection wait for the remaining ones.
     """
 
     __slots__ = ("_error", "_finish", "_steps")
@@ -201,32 +204,32 @@ class LongWork:
         self._finish: Callable[[], Any] | None = None
 
     def advance(self, steps: int = 1) -> bool:
-        """Do so many steps; True once all are done."""
+        """Do up to `steps` steps. Return True once all are done."""
         try:
             for _ in range(steps):
                 next(self._steps)
         except StopIteration as end:
             self._finish = end.value
-        except Exception as error:  # it is the reply
+        except Exception as error:  # raised by `finish`, and so the reply
             self._error = error
         else:
             return False
         return True
 
     async def run(self, turns: Turns) -> None:
-        """Do all steps, in as many turns as it takes."""
+        """Do all steps, in as many turns as necessary."""
         pace = turns.pace()
         await pace.next()
         while not self.advance():
             await pace.step()
 
     def finish(self) -> Any:
-        """Return, or raise, as a handler that had done all this at once."""
+        """Return or raise what a handler would that had done all the work at once."""
         if self._error is not None:
             try:
                 raise self._error
             finally:
-                self._error = None  # its traceback leads back here, and to all that was read
+                self._error = None  # its traceback refers back to this frame, and to all data that was read
         if self._finish is None:
             raise AssertionError("there are steps left")
         return self._finish()

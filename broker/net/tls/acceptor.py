@@ -1,11 +1,11 @@
-"""Decides by the first byte of a connection whether it is TLS, shakes hands, and follows changes of files.
+"""Acceptance of TLS: detection by the first byte of a connection, handshakes, and reloading of changed files.
 
-0x16 opens a TLS handshake; a plain frame opens with its length, so with 0x00 or 0x01 (Java
-`NettyRemotingServer.HandshakeHandler`). Handshakes are bounded in time, and in number: when there are too
-many, the one that has waited the longest ends, so that peers who stop in the middle keep nobody out.
+0x16 opens a TLS handshake; a plain frame begins with its length, and so with 0x00 or 0x01 (Java
+`NettyRemotingServer.HandshakeHandler`). Handshakes are limited in time and number: if there are too many, the
+oldest one is ended, so that peers that stop in the middle cannot keep others out.
 
-Files are compared every WATCH_SECONDS, and a change counts for new connections. While the new files are not
-usable, the server goes on with the old ones.
+Files are compared every WATCH_SECONDS, and a change applies to new connections. While the new files are not
+usable, the server keeps using the old ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from codec.errors import RemoteProtocolError
 
 TLS_HANDSHAKE = b"\x16"
 HANDSHAKE_SECONDS = 10.0
-"""The time-out of Netty's SslHandler."""
+"""The timeout of Netty's SslHandler."""
 MOST_HANDSHAKES = 512
 WATCH_SECONDS = 0.5
 
@@ -40,7 +40,8 @@ _log = logging.getLogger("broker.net.tls")
 class TlsAcceptor:
     """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused.
 
-    `is_alone`: its name server is in this process and has the same entries, so it may refuse TLS, too.
+    With `is_alone`, the name server is in this process and has the same entries, so it may refuse TLS as
+    well.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class TlsAcceptor:
 
     @property
     def to_itself(self) -> ssl.SSLContext | None:
-        """The context of connections of this process to the server: None also while it refuses TLS."""
+        """The context of connections of this process to its own server; None also while that refuses TLS."""
         return None if self._context is None else self._peers
 
     @property
@@ -85,20 +86,20 @@ class TlsAcceptor:
         return bool(self._files)
 
     async def load(self) -> None:
-        """Read settings and files at the start. ConfigError."""
+        """Read settings and files at the start. Raises ConfigError."""
         if self._entries:
             await self._in_thread(self._load)
 
     async def watch(self) -> None:
-        """Run the service: loads files again when they change."""
+        """Run the service that reloads changed files."""
         while True:
             await trio.sleep(WATCH_SECONDS)
             await self._in_thread(self._follow)
 
     async def secured(self, transport: Transport, data: bytes) -> TlsTransport:
-        """Return the transport of a connection whose first bytes, `data`, open a TLS handshake.
+        """Return the TLS transport of a connection whose first bytes, `data`, open a handshake.
 
-        RemoteProtocolError: TLS is not accepted, the handshake failed or took too long.
+        Raises RemoteProtocolError if TLS is not accepted, or if the handshake failed or took too long.
         """
         if self._context is None:
             wanted = (
@@ -117,7 +118,7 @@ class TlsAcceptor:
         raise RemoteProtocolError(f"its TLS handshake made room: {self._handshakes.most} were unfinished")
 
     async def _in_turn(self, step: Any) -> Any:
-        """Return one at a time in a worker: a step takes up to some milliseconds."""
+        """Run a step in a worker thread, one at a time: a step may take milliseconds."""
         async with self._one:
             return await self._in_thread(step)
 

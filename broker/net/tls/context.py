@@ -1,7 +1,7 @@
-"""Makes the contexts of Python's ssl from settings and files.
+"""Contexts of Python's ssl, made from settings and files.
 
-Files are read through a `Disk`. OpenSSL wants a path for a private key, so it is given one in memory. Every
-error is a ConfigError that names property, file and remedy.
+Files are read through a `Disk`. OpenSSL requires a path for a private key, so it gets one to a file in
+memory. Every error is a ConfigError that names property, file and remedy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CLIENT = _Names(*(f"tls.client.{name}" for name in ("certPath", "keyPath", "key
 def server_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
     """Return the context of a server: TLS 1.2 and 1.3, no renegotiation; None without a certificate. Blocks.
 
-    ConfigError, also for a server that accepts only TLS and has no certificate.
+    Raises ConfigError, also for a server that accepts only TLS and has no certificate.
     """
     if config.mode == "disabled":
         return None
@@ -57,9 +57,9 @@ def server_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
 
 
 def peer_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
-    """Return the context of connections to name servers; None for plain ones. Blocks; ConfigError.
+    """Return the context of connections to name servers; None for plain ones. Blocks. Raises ConfigError.
 
-    Host names are not compared, as in Java: brokers name servers by address.
+    Host names are not checked, as in Java, because brokers identify name servers by their addresses.
     """
     if not config.secures_peers:
         return None
@@ -86,7 +86,7 @@ def _context(protocol: int) -> ssl.SSLContext:
 
 
 def _ask_clients(context: ssl.SSLContext, config: TlsConfig, disk: Disk) -> None:
-    """Request certificates of clients. They are always verified: one that nobody checks proves nothing."""
+    """Request certificates of clients. They are always verified: an unchecked certificate proves nothing."""
     if config.need_client_auth == "none":
         return
     if config.trust_cert_path:
@@ -160,7 +160,7 @@ def _pem(disk: Disk, name: str, path: str, mark: bytes, what: str) -> bytes:
 
 @contextmanager
 def _as_path(content: bytes) -> Iterator[str]:
-    """Yield a path under which this process reads `content`. Where the system allows, it is on no disk."""
+    """Yield a path from which this process can read `content`, in memory only if the system supports that."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("rmq-tls", os.MFD_CLOEXEC)
         try:

@@ -1,7 +1,7 @@
-"""TLS over another transport: bytes go through OpenSSL in memory, the transport below does all I/O.
+"""TLS over another transport: bytes pass through OpenSSL in memory, and the inner transport does all I/O.
 
 A connection has one reader and one writer at a time. At most ENCRYPTED_BYTES are encrypted ahead of the
-socket: the buffers they came from stay with the session until all of them left.
+socket; their plain buffers stay with the session until all of them were sent.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from broker.net.turns import Pace
 from codec.errors import RemoteProtocolError
 
 RECORD_BYTES = 16 * 1024
-"""The most plain bytes of one TLS record."""
+"""Most plain bytes of one TLS record."""
 ENCRYPTED_BYTES = SEND_SIZE - RECORD_BYTES
 HANDSHAKE_BYTES = 256 * 1024
-"""The most that a peer sends in its handshake: certificates have a few KiB each."""
+"""Most bytes that a peer may send in its handshake; certificates have a few KiB each."""
 UNSENT_BYTES = 1024 * 1024
-"""A peer that causes more answers of the TLS layer without reading them is disconnected."""
-
+"""Most bytes of unread answers of the TLS layer; a peer that causes more without reading them is
+disconnected."""
 ALERT_SECONDS = 1.0
-"""The longest time to wait for a peer to leave after an alert."""
+"""Longest wait for a peer to disconnect after an alert."""
 
 InThread = Callable[[Callable[[], bool]], Awaitable[bool]]
 
@@ -42,10 +42,11 @@ class TlsTransport:
         self._ended = False
 
     async def handshake(self, data: bytes, in_thread: InThread) -> None:
-        """Shake hands with a peer that sent `data`. RemoteProtocolError; OSError and trio's as the inner.
+        """Do the handshake with a peer that sent `data`. Raises RemoteProtocolError, and the errors of the
+        inner transport.
 
-        All steps are done by `in_thread`: by what the peer chooses, any may sign, agree on a key or check a
-        certificate.
+        All steps are done by `in_thread`: depending on the choices of the peer, any of them may sign, agree
+        on a key or check a certificate.
         """
         received = 0
         while True:
@@ -76,7 +77,7 @@ class TlsTransport:
             if data:
                 self._incoming.write(data)
             else:
-                self._ended = True  # peers of Java often leave without a last TLS message
+                self._ended = True  # Java's peers often disconnect without a last TLS message
 
     def send_now(self, buffers: list[Buffer]) -> int:
         if not self._encrypted:
@@ -93,7 +94,7 @@ class TlsTransport:
 
     async def close(self) -> None:
         if not self._encrypted:
-            # raises because the peer has not closed yet
+            # `unwrap` raises because the peer has not closed yet, after it has written the closing alert.
             with contextlib.suppress(ssl.SSLError, ValueError):
                 self._tls.unwrap()
             self._send_last()
@@ -113,8 +114,8 @@ class TlsTransport:
             await self._inner.send_some(own)
 
     async def _alert(self) -> None:
-        """Send the alert of a failed handshake, and read on until the peer has it: closing a connection with
-        unread bytes would reset it, and the peer would not learn the reason."""
+        """Send the alert of a failed handshake, and keep reading until the peer has it: closing a connection
+        with unread bytes would reset it, and the peer would never see the reason."""
         await self._send_own()
         received = 0
         with trio.move_on_after(ALERT_SECONDS):
@@ -136,6 +137,7 @@ class TlsTransport:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
+            # Bytes decrypted before the error are returned first; the next read raises again.
             if not parts:
                 self._send_last()
                 raise RemoteProtocolError(f"TLS: {reason_of(error)}") from None
@@ -144,7 +146,7 @@ class TlsTransport:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _answer_peer(self) -> None:
-        """Send, now or with the next bytes, what the TLS layer answers by itself."""
+        """Send the answers that the TLS layer makes by itself, now or with the next bytes."""
         self._encrypted.append(self._outgoing.read())
         if sum(map(len, self._encrypted)) > UNSENT_BYTES:
             raise RemoteProtocolError("TLS: it does not read the answers that it asks for")
@@ -163,7 +165,8 @@ class TlsTransport:
         self._encrypted.append(self._outgoing.read())
 
     def _done(self, buffers: list[Buffer]) -> int:
-        """Remove the buffers whose bytes have left, once all of them have."""
+        """Remove the buffers that were encrypted once all their bytes were sent; return the number of
+        bytes."""
         if self._encrypted:
             return 0
         taken, self._taken = self._taken, 0
@@ -172,12 +175,12 @@ class TlsTransport:
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """Return the reason in words: OpenSSL's is in capitals, with underscores."""
+    """Return the reason in words; OpenSSL's has capitals and underscores."""
     return getattr(error, "verify_message", None) or (error.reason or str(error)).replace("_", " ").lower()
 
 
 def broken_reason(error: trio.BrokenResourceError) -> str:
-    """Return the reason for which a TLS stream of trio broke."""
+    """Return the reason why a TLS stream of trio broke."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         return reason_of(cause)
