@@ -1,4 +1,4 @@
-"""The operations that a broker needs of a disk, and their results."""
+"""The disk operations that a broker needs, and their results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 PAGE = 4096
-"""Bytes of a page, the unit in which mapped files are read and written."""
+"""Size of a page, the unit in which mapped files are read and written."""
 
 
 class FileState(NamedTuple):
-    """Size in bytes (0 for a folder), modification time in ms since the epoch, permissions if the disk has any."""
+    """Size in bytes (0 for a folder), modification time in ms since the epoch, and permissions, if the disk
+    has them."""
 
     size: int
     modified_ms: int
@@ -21,7 +22,7 @@ class FileState(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Bytes of a file system; `free` counts those that this process may use."""
+    """Bytes of a file system; `free` is the number that this process may use."""
 
     total: int
     used: int
@@ -29,7 +30,7 @@ class Usage(NamedTuple):
 
     @property
     def percent(self) -> float:
-        """The used part, 0 to 100."""
+        """The percentage in use, 0 to 100."""
         return self.used * 100 / self.total
 
 
@@ -49,48 +50,51 @@ class MappedFile(Protocol):
         """Return True if reading these bytes does not wait for the disk. Does not block."""
 
     def release_pages(self, position: int, length: int) -> None:
-        """Drop whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
+        """Release whole pages, dirty ones included, from the memory of this process; the page cache keeps
+        them."""
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Allocate pages before they are written. False if the kernel cannot; ValueError if closed."""
+        """Allocate pages before they are written. Return False if the kernel cannot. Raises ValueError if the
+        file is closed."""
 
     def reserve(self, position: int, length: int) -> None:
-        """Give bytes their blocks on the disk; writing them cannot fail then. OSError if it is full. Blocks.
+        """Reserve blocks on the disk, so that writing these bytes cannot fail. Raises OSError if it is full.
+        Blocks.
 
-        Does nothing for a file that was removed, and where the file system does not know how.
+        Does nothing if the file was removed or the file system does not support it.
         """
 
     def load_pages(self, position: int, length: int) -> None:
-        """Read pages into the page cache. Blocks; does nothing for a file that was removed."""
+        """Read pages into the page cache. Blocks; does nothing if the file was removed."""
 
     def read_ahead(self, is_on: bool) -> None:
-        """Have the first touch of a page bring those around it or not, whatever the file was opened with.
-        ValueError if closed."""
+        """Turn on or off that the first touch of a page loads those around it, whatever the file was opened
+        with. Raises ValueError if the file is closed."""
 
     def clear_from(self, position: int) -> bool:
-        """Zero everything from `position` on and keep the modification time; False if nothing was to be
-        done. Blocks."""
+        """Zero everything from `position` on and keep the modification time. Return False if all bytes were
+        zero already. Blocks."""
 
     def rewrite(self, position: int, length: int) -> None:
-        """Write bytes again as they are: the next sync writes their pages even if one that failed has
-        counted them as clean. Blocks."""
+        """Write bytes again unchanged: the next sync then writes their pages, even if a failed one has left
+        them marked as clean. Blocks."""
 
     def close(self) -> None:
-        """Unmap now, or when the last slice of `view` is gone."""
+        """Unmap the file, now or when the last slice of `view` is gone."""
 
 
 class CannotSync(Exception):
-    """A `FileSync` is not able to sync this file, and has done nothing."""
+    """Raised if a `FileSync` cannot sync this file, and has done nothing."""
 
 
 class FileSync(Protocol):
-    """Syncs files one after the other, without a thread."""
+    """Syncs files, one at a time, without a thread."""
 
     async def sync(self, path: Path) -> None:
-        """As `Disk.sync_file`. OSError, CannotSync; it cannot be cancelled."""
+        """Like `Disk.sync_file`, but cannot be cancelled. Raises OSError or CannotSync."""
 
     def close(self) -> None:
-        """Free its resources."""
+        """Release the resources."""
 
 
 class Disk(Protocol):
@@ -99,66 +103,71 @@ class Disk(Protocol):
     def open_mapped(
         self, path: Path, size: int, *, may_create: bool = True, read_around: bool = True
     ) -> MappedFile:
-        """Map a file, created or extended with zeros to `size` bytes (sparse). FileNotFoundError.
+        """Map a file, created or extended with zeros to `size` bytes (sparse). Raises FileNotFoundError if it
+        does not exist and `may_create` is False.
 
-        Without `read_around`, the first touch of a page brings no others, once the file is written.
+        Without `read_around`, the first touch of a page loads no others, once the file is written.
         """
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
-        """Start and ends of the ranges of [position, size) of a file that may hold other bytes than zeros.
+        """Yield start and end of the ranges of [position, size) of a file that may hold bytes other than
+        zero.
 
-        FileNotFoundError.
+        Raises FileNotFoundError.
         """
 
     def read(self, path: Path) -> bytes:
-        """Return the whole content. FileNotFoundError."""
+        """Return the whole content. Raises FileNotFoundError."""
 
     def read_part(self, path: Path, position: int, length: int) -> bytes:
-        """Bytes of a file; fewer where it ends. FileNotFoundError."""
+        """Return bytes of a file; fewer if it ends before. Raises FileNotFoundError."""
 
     def write(self, path: Path, content: bytes, mode: int | None = None) -> None:
-        """Make `content` the whole content, in place: a power cut leaves any mix of old and new pages.
-        `mode`: the permissions of the file.
+        """Make `content` the whole content, in place: a power cut may leave any mix of old and new pages.
+
+        `mode` sets the permissions of the file.
         """
 
     def state(self, path: Path) -> FileState | None:
-        """Size and time of a file or folder; None if there is none."""
+        """Return the state of a file or folder; None if it does not exist."""
 
     def list(self, folder: Path) -> list[Path]:
-        """Return the paths in a folder, sorted; none if it does not exist or is a file."""
+        """Return the paths in a folder, sorted; empty if it does not exist or is a file."""
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder and its parents where they are missing, durably."""
+        """Create a folder and its missing parents, durably."""
 
     def keep_folder(self, path: Path) -> None:
-        """Make a folder and its parents durable. A missing one is fine."""
+        """Make a folder and its parents durable. Missing ones are ignored."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename a file within its folder; an existing target is replaced at once."""
+        """Rename a file within its folder, atomically replacing an existing target."""
 
     def unlink(self, path: Path) -> None:
         """Remove a file if it exists."""
 
     def remove_empty_folder(self, path: Path) -> None:
-        """Remove a folder if nothing is in it."""
+        """Remove a folder if it is empty."""
 
     def sync_file(self, path: Path) -> None:
-        """Make the content of a file, if there is one, durable, including pages written through mappings."""
+        """Make the content of a file durable, including pages written through mappings. A missing file is
+        ignored."""
 
     def file_sync(self) -> FileSync | None:
-        """Return a way to sync files beside `sync_file`; None if there is none. The caller closes it."""
+        """Return a FileSync, an alternative to `sync_file`; None if the disk has none. The caller closes
+        it."""
 
     def sync_folder(self, path: Path) -> None:
-        """Make creations, renames and removals in a folder durable. A missing folder is fine."""
+        """Make creations, renames and removals in a folder durable. A missing folder is ignored."""
 
     def usage(self, path: Path) -> Usage:
-        """Usage of the file system that holds a path, or would hold it."""
+        """Return the usage of the file system that holds a path, or would hold it."""
 
     def lock(self, path: Path, folders: Sequence[Path]) -> AbstractContextManager[None]:
-        """Make the folders of a store and holds them and its lock file for a block.
+        """Create the folders of a store, and lock them and its lock file for a block.
 
-        StoreLocked at once if another broker holds any of them.
+        Raises StoreLocked immediately if another broker has locked any of them.
         """
 
     def boot_id(self) -> bytes:
-        """Differ after each start of the machine; empty if unknown."""
+        """Return an id that differs after each start of the machine; empty if unknown."""

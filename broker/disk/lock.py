@@ -1,10 +1,12 @@
-"""The locks of a store: one broker on each folder that it writes to.
+"""The locks of a store, which admit one broker to each folder that it writes to.
 
-Java holds `FileChannel.tryLock(0, 1, false)` of the file `lock`, which is a POSIX record lock on byte 0, and
-writes the text `lock`. Such locks belong to the process: a second store of this process is refused by our own
-set, and no other descriptor of the file may be closed while the lock is held.
+Java holds `FileChannel.tryLock(0, 1, false)` on the file `lock`, which is a POSIX record lock on byte 0, and
+writes the text `lock`. Such locks belong to the process: a second store in this process is refused by means
+of a set, and no other descriptor of the file may be closed while the lock is held, because that would release
+it.
 
-The folders themselves are locked, too (flock): two stores can share some of them, and `lock` can be removed.
+The folders themselves are locked as well (flock), because two stores may share some of them, and `lock` may
+be removed.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 from broker.errors import StoreError, StoreLocked
 
 UNKNOWN_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""File systems that cannot lock folders; NFS wants them open for writing."""
+"""Errors of file systems that cannot lock folders; NFS requires that they be open for writing."""
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -29,7 +31,8 @@ _held: set[Identity] = set()
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold the lock file for the block. StoreLocked at once if another broker does; StoreError."""
+    """Hold the lock file for the block. Raises StoreLocked immediately if another broker holds it, or
+    StoreError."""
     with _opened(path, os.O_RDWR | os.O_CREAT) as fd:
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -42,7 +45,8 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(path: Path) -> Iterator[None]:
-    """Hold a folder for the block, by whatever path others reach it. StoreLocked, StoreError."""
+    """Hold a folder for the block, also against brokers that use another path to it. Raises StoreLocked or
+    StoreError."""
     with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,7 +58,9 @@ def hold_folder(path: Path) -> Iterator[None]:
                 yield
         finally:
             with contextlib.suppress(OSError):
-                fcntl.flock(fd, fcntl.LOCK_UN)  # a process forked meanwhile has the descriptor, too
+                fcntl.flock(
+                    fd, fcntl.LOCK_UN
+                )  # closing is not enough: a forked process may share the descriptor
 
 
 def is_same(path: Path, other: Path) -> bool:
@@ -65,6 +71,7 @@ def is_same(path: Path, other: Path) -> bool:
 @contextlib.contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
     with unusable(path):
+        # Checked before the file is opened: closing another descriptor would release this process's lock.
         if _identity(path) in _held:
             raise locked(path, "this process")
         fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
@@ -76,7 +83,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def unusable(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into the StoreError for a folder that cannot be used."""
+    """Turn an OSError in the block into the StoreError for a folder that cannot be used."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,8 @@
 """Files of the operating system, mapped into memory.
 
-A mapping keeps no descriptor, so that a limit of 1,024 does not limit the number of queues. `mmap.mmap` would
-keep a copy of the one that it gets: an anonymous mapping is made instead, and the file is mapped over it.
+A mapping keeps no file descriptor, so that the usual limit of 1,024 does not limit the number of queues.
+`mmap.mmap` would keep a copy of the descriptor it gets, so an anonymous mapping is created, and the file is
+then mapped over it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from broker.disk.interface import PAGE
 from broker.system import cores
 
 MADV_POPULATE_WRITE = 23
-"""Linux 5.14; not among the constants of the module mmap."""
+"""Since Linux 5.14; the module mmap does not define it."""
 MAP_FIXED = 0x10
 MAP_NORESERVE = 0x4000
 LOAD_BYTES = 1 << 20
 POPULATED_AT_ONCE = 128 * 1024
+"""Bytes per call: while one runs, no thread can unmap memory, which malloc does for long texts. One call for
+4 MiB held up the event loop for as much as 5 ms."""
 CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS)
-"""`os.posix_fallocate` would then write a byte into each block, beside what others write through mappings."""
+"""Errors of a file system without fallocate. `os.posix_fallocate` would then write a byte into each block,
+while other threads write through mappings."""
 PUNCH_HOLE = 0x01 | 0x02
 """FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
@@ -53,8 +57,8 @@ class RealMappedFile:
             self.read_ahead(False)
 
     def read_ahead(self, is_on: bool) -> None:
-        """The first touch of a page brings as many around it as the disk's readahead has, which are 2,048 and
-        20 ms where that is 8 MiB."""
+        """Turn read-around on or off. With it, the first touch of a page loads as many around it as the
+        disk's readahead has: 2,048 pages, and 20 ms, where that is 8 MiB."""
         self._map.madvise(mmap.MADV_NORMAL if is_on else mmap.MADV_RANDOM)
 
     def is_resident(self, position: int, length: int) -> bool:
@@ -77,12 +81,13 @@ class RealMappedFile:
 
     def populate_pages(self, position: int, length: int) -> bool:
         is_alone = cores() <= 1
-        if is_alone:  # the event loop waits for this
+        if is_alone:  # with one core, the event loop waits for this call: no pages are loaded around
             self.read_ahead(False)
         first = position // PAGE * PAGE
-        held = ctypes.c_char.from_buffer(self._map, first)  # nothing is unmapped while this lives
+        held = ctypes.c_char.from_buffer(self._map, first)  # a buffer export, which prevents unmapping
         address, end = ctypes.addressof(held), position + length - first
-        # mmap.madvise would hold the interpreter lock meanwhile. The process can unmap nothing during a call.
+        # `mmap.madvise` would hold the interpreter lock. No thread can unmap memory during a call, so it is
+        # short.
         for start in range(0, end, POPULATED_AT_ONCE):
             if _madvise()(address + start, min(POPULATED_AT_ONCE, end - start), MADV_POPULATE_WRITE):
                 return False
@@ -91,8 +96,9 @@ class RealMappedFile:
         return True
 
     def reserve(self, position: int, length: int) -> None:
-        if not self._reads_around:  # a start reads what it found in order, and has its pages together
-            with contextlib.suppress(ValueError):  # it was closed meanwhile
+        # Read-around is turned off only now: a start reads existing files sequentially and benefits from it.
+        if not self._reads_around:
+            with contextlib.suppress(ValueError):  # closed in the meantime
                 self.read_ahead(False)
         with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDWR) as fd:
             while _fallocate()(fd, 0, position, length):
@@ -103,7 +109,7 @@ class RealMappedFile:
                     raise OSError(error, os.strerror(error), str(self._path))
 
     def load_pages(self, position: int, length: int) -> None:
-        # Touching the mapping would hold the interpreter lock while the disk works; a read does not.
+        # Touching the mapping would hold the interpreter lock while the disk works; `preadv` releases it.
         buffer = bytearray(min(length, LOAD_BYTES))
         with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDONLY) as fd:
             for start in range(position, position + length, LOAD_BYTES):
@@ -115,7 +121,8 @@ class RealMappedFile:
             return False
         state = self._path.stat()
         with opened(self._path, os.O_RDWR) as fd:
-            # A kill between two truncations would leave a short file, whose size a start would adopt.
+            # A hole keeps the length. A kill between two truncations would leave a short file, whose length a
+            # start would adopt as the size of all.
             while _fallocate()(fd, PUNCH_HOLE, position, self._size - position):
                 error = ctypes.get_errno()
                 if error in CANNOT_RESERVE:
@@ -138,8 +145,8 @@ class RealMappedFile:
 
 
 def _write_zeros(fd: int, position: int, size: int) -> bool:
-    """Zero the pages of a file that hold anything else, where the file system cannot make holes; False if
-    there are none.
+    """Zero the pages of a file that hold other bytes, for a file system that cannot make holes. Return False
+    if there are none.
     """
     has_written = False
     while position < size:
@@ -179,7 +186,7 @@ def data_ranges(path: Path, position: int, size: int) -> Iterator[tuple[int, int
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """Yield a descriptor of a file for the block."""
+    """Open a file for the block and yield its descriptor."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
@@ -188,7 +195,7 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def _mapped(fd: int, size: int, path: Path) -> mmap.mmap:
-    """Return a shared mapping of a file that does without `fd`."""
+    """Return a shared mapping of a file that does not keep a descriptor."""
     try:
         place = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
         address = _address(place, 0)
@@ -213,7 +220,8 @@ def _madvise() -> Any:
 
 @lru_cache(maxsize=1)
 def _mincore() -> Any:
-    """Called with the interpreter lock held: it is done before another thread could have run."""
+    """Return mincore, called with the interpreter lock held: it returns sooner than another thread could
+    run."""
     function = ctypes.PyDLL(None).mincore
     function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     return function

@@ -24,7 +24,7 @@ from broker.disk.tables import DurableFolders
 
 
 class _Calls(NamedTuple):
-    """Numbers of system calls, for which libc has no functions."""
+    """Numbers of system calls for which libc has no functions."""
 
     setup: int
     destroy: int
@@ -34,8 +34,8 @@ class _Calls(NamedTuple):
 
 _CALLS = {"x86_64": _Calls(206, 207, 208, 209), "aarch64": _Calls(0, 1, 4, 2)}
 _REQUEST = struct.Struct("=QIIHhIQQqQII")
-"""`struct iocb`: number, key, flags, operation, priority, descriptor, buffer, its size, offset, reserved, more
-flags, eventfd."""
+"""`struct iocb`: number, key, flags, operation, priority, descriptor, buffer, its size, offset, reserved,
+more flags, eventfd."""
 _EVENT = struct.Struct("=QQqq")
 """`struct io_event`: number, request, result, second result."""
 _FDSYNC = 3
@@ -43,7 +43,8 @@ _WITH_EVENTFD = 1
 
 
 class KernelSync:
-    """Syncs one file after the other. OSError if the kernel has no such calls, or refuses them."""
+    """Syncs one file at a time by asynchronous I/O of the kernel. Raises OSError if the kernel does not have
+    these calls, or refuses them."""
 
     def __init__(self) -> None:
         calls = _CALLS.get(platform.machine())
@@ -73,9 +74,9 @@ class KernelSync:
         )
         try:
             _call(self._calls.submit, self._context, 1, self._requests)
-        except OSError as error:  # an older kernel, or a file system without this
+        except OSError as error:  # an older kernel, or a file system without asynchronous sync
             raise CannotSync(f"{path}: {error.strerror}") from error
-        with trio.CancelScope(shield=True):  # so that no sync finds the end of another
+        with trio.CancelScope(shield=True):  # so that a later sync cannot read this one's result
             await trio.lowlevel.wait_readable(self._eventfd)
         os.eventfd_read(self._eventfd)
         _call(self._calls.get_events, self._context, 1, 1, self._event, None)
@@ -84,13 +85,14 @@ class KernelSync:
             raise OSError(-result, os.strerror(-result), str(path))
 
     def close(self) -> None:
-        """Free what the kernel holds. Blocks while a sync is under way."""
+        """Release the resources of the kernel. Blocks while a sync is in progress."""
         _call(self._calls.destroy, self._context)
         os.close(self._eventfd)
         self._close_file()
 
     def _descriptor(self, path: Path) -> int:
-        """Return a descriptor of the file that has this path now: another may have had it before."""
+        """Return a descriptor of the current file at a path. The open one is kept unless it was unlinked: the
+        path may then belong to a new file."""
         if self._open is not None:
             known, descriptor = self._open
             if known == path and os.fstat(descriptor).st_nlink:
@@ -107,7 +109,7 @@ class KernelSync:
 
 
 def open_kernel_sync() -> KernelSync | None:
-    """Return a KernelSync; None where the kernel has none."""
+    """Return a KernelSync; None if the kernel does not support it."""
     try:
         return KernelSync()
     except OSError:
@@ -115,7 +117,8 @@ def open_kernel_sync() -> KernelSync | None:
 
 
 def _call(number: int, *arguments: Any) -> int:
-    """Return the result of a system call; OSError if it fails."""
+    """Return the result of a system call. Raises OSError if it fails."""
+    # ctypes would pass Python ints as 32-bit C ints.
     longs = [ctypes.c_long(one) if isinstance(one, int) else one for one in (number, *arguments)]
     result: int = _syscall()(*longs)
     if result < 0:
@@ -199,7 +202,7 @@ class RealDisk(DurableFolders):
 
     def sync_file(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError), opened(path, os.O_RDONLY) as fd:
-            os.fdatasync(fd)  # on Linux this also writes pages dirtied through a shared mapping
+            os.fdatasync(fd)  # on Linux, this also writes pages dirtied through a shared mapping
 
     def file_sync(self) -> FileSync | None:
         return open_kernel_sync()

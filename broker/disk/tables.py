@@ -1,13 +1,13 @@
 """Small files that are replaced as a whole (topics.json, kvConfig.json, broker.conf), each with its previous
 version as `.bak`.
 
-Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at
-any point leaves a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or
-unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
-Nothing that saves leaves an empty file: whether one is damage depends on what is beside it.
+Saving: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder. A crash
+at any point leaves a whole file under one of the two names. Loading: read the file or, if it is missing,
+empty or unreadable, `.bak`; if neither exists, the table is new (Java `ConfigManager.load`,
+`MixAll.string2File`). A save never leaves an empty file: whether one means damage depends on the other files.
 
-A file that cannot be read goes to `.damaged`, an empty one is removed: the next save would make it the
-`.bak`, and a crash in the middle of that would leave nothing else.
+An unreadable file is renamed to `.damaged`, and an empty one is removed: otherwise the next save would make
+it the `.bak`, and a crash during that save would leave nothing else.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) -> None:
-    """Replace the file and keep the previous content as `.bak`. `mode`: the permissions of the new file.
-    Blocks; OSError if the disk refuses."""
+    """Replace the file and keep the previous content as `.bak`. `mode` sets the permissions of the new file.
+    Blocks. Raises OSError if the disk refuses."""
     disk.make_folder(path.parent)
     fresh = path.with_name(path.name + ".tmp")
     disk.write(fresh, content, mode)
@@ -43,12 +43,12 @@ def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) 
 def load_table(
     disk: Disk, path: Path, decode: Callable[[bytes], T | None], *, needed: str = "", derived: bool = False
 ) -> T | None:
-    """Return the decoded file, or its `.bak`; None if neither exists or both are empty: `decode` returns
-    None.
+    """Return the decoded file, or its `.bak`; None if neither exists or both are empty, which includes a None
+    from `decode`.
 
-    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`,
-    which says what the table is for, if it is empty. Neither refuses a start for a `derived` table, which
-    begins empty.
+    Raises StoreDamaged if `decode` refuses the content with CodecError or ValueError, and also for an empty
+    table if `needed`, which says what the table is for. A `derived` table never raises it, and starts empty
+    instead.
     """
     refused: list[str] = []
     empty: list[Path] = []
@@ -85,7 +85,8 @@ def load_table(
 
 
 def _put_away(disk: Disk, path: Path, backup: Path | None) -> None:
-    """Make room for the next save of a table that was read from its `.bak`, or not at all."""
+    """Rename or remove the file of a table that was read from its `.bak`, or not at all, before the next
+    save."""
     state = disk.state(path)
     if state is None:
         return
@@ -106,17 +107,17 @@ def backup_of(path: Path) -> Path:
 
 
 FOREIGN = (errno.EACCES, errno.EPERM, errno.EINVAL)
-"""Refusals to sync a folder of somebody else, in which nothing was created here."""
+"""Errors of syncing another user's folder, which are ignored if nothing was created in it."""
 
 
 class DurableFolders(ABC):
-    """The part of a disk that makes folders; the rest creates single ones and syncs."""
+    """The part of a disk that creates folders durably; subclasses create single folders and sync them."""
 
     def __init__(self) -> None:
         self._durable_folders: set[Path] = set()
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder and its parents where they are missing, durably."""
+        """Create a folder and its missing parents, durably."""
         if path in self._durable_folders and self._has_folder(path):
             return
         if path != path.parent:
@@ -125,7 +126,7 @@ class DurableFolders(ABC):
         self._durable_folders.add(path)
 
     def keep_folder(self, path: Path) -> None:
-        """Make a folder and its parents durable. A missing one is fine."""
+        """Make a folder and its parents durable. Missing ones are ignored."""
         if path not in self._durable_folders and path != path.parent:
             self.keep_folder(path.parent)
             self._sync_name(path, is_new=False)
@@ -140,7 +141,7 @@ class DurableFolders(ABC):
 
     @abstractmethod
     def sync_folder(self, path: Path) -> None:
-        """Make creations, renames and removals in a folder durable. A missing folder is fine."""
+        """Make creations, renames and removals in a folder durable. A missing folder is ignored."""
 
     @abstractmethod
     def _has_folder(self, path: Path) -> bool:
@@ -148,4 +149,4 @@ class DurableFolders(ABC):
 
     @abstractmethod
     def _create_folder(self, path: Path) -> bool:
-        """Create one folder whose parent exists; False if it was there."""
+        """Create one folder whose parent exists. Return False if it existed already."""

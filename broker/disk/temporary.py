@@ -1,7 +1,8 @@
-"""Temporary folders that outlive no process for long: those of killed ones go with a later start.
+"""Temporary folders that do not outlive their process for long: a later start removes those of killed
+processes.
 
-Each is locked (flock) by the process that uses it for as long as it lives, from before it has the name by
-which the others are found. What is in such a folder may have locks of its own.
+Each folder is locked (flock) by its process for as long as that lives, and gets the name by which others are
+found only once it is locked. Files in such a folder may have separate locks.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a new folder for the block, removed at its end. OSError."""
+    """Yield a new folder, which is removed at the end of the block. Raises OSError."""
     new = Path(tempfile.mkdtemp(prefix=_NEW))
     lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
     folder = new.with_name(PREFIX + new.name.removeprefix(_NEW))
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: nobody will remove it
+        with contextlib.suppress(OSError):  # a file system without locks: no other process will remove it
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         new.rename(folder)
         yield folder
@@ -51,7 +52,8 @@ def remove_abandoned() -> list[Path]:
 
 
 def _remove_unlocked(folder: Path) -> bool:
-    """Remove a folder of ours that nobody has locked. OSError if somebody has, or it is no folder."""
+    """Remove a folder of this user that no process has locked. Raises OSError if one has, or if it is not a
+    folder."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(lock).st_uid != os.getuid():

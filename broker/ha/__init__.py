@@ -1,1 +1,2 @@
-"""Replication between a master and its slaves: the commit log over connections of its own, tables by requests."""
+"""Replication between a master and its slaves: the commit log over separate connections, tables by
+requests."""

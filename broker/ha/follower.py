@@ -1,8 +1,9 @@
-"""A slave broker: where its master is, and what copies it (Java `BrokerController`, role SLAVE).
+"""A slave broker: the addresses of its master, and the services that copy it (Java `BrokerController`, role
+SLAVE).
 
-The name server tells the addresses of the master with each registration; haMasterAddress overrides the one of
-replication. A master that went away stays the one to follow until another is told: the slave goes on serving
-what it has, and continues when it is back.
+The name server reports the addresses of the master with each registration; haMasterAddress overrides the
+replication address. A master that disappears is still followed until another one is reported: the slave keeps
+serving its data, and resumes copying when the master is back.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from broker.supervisor import Services, Supervisor
 from codec.headers.routes import RegisterBrokerResponseHeader
 
 SHORTEST_ADDRESS: Final = 6
-"""Characters; Java ignores a shorter haMasterAddress."""
+"""Least characters of haMasterAddress; Java ignores a shorter one."""
 
 
 class Follower:
@@ -61,7 +62,7 @@ class Follower:
         )
 
     def learn(self, told: RegisterBrokerResponseHeader) -> None:
-        """Take over the addresses in the reply of a name server, if it knows a master."""
+        """Adopt the addresses in the reply of a name server, if it knows a master."""
         before = self._ha_address, self._address
         self._ha_address = told.ha_server_addr or self._ha_address
         self._address = told.master_addr or self._address

@@ -1,13 +1,13 @@
 """The master's side of replication (Java classes `HAService`, `HAConnection`).
 
-A slave connects and reports the end of its log; from there on it gets what is written, in blocks of at
-most haTransferBatchSize bytes that end with a file at the latest, and a heartbeat when nothing was sent
-for haSendHeartbeatInterval. A slave that reports 0 gets the last file of the log, as from Java's master.
-The connection is closed when no report came for haHousekeepingInterval, and when a report lies behind the
-end of the log: that slave has records which this broker never had, or has lost.
+A slave connects and reports the end of its log. From there on it receives everything written, in blocks of at
+most haTransferBatchSize bytes that never cross a file boundary, and a heartbeat if nothing was sent for
+haSendHeartbeatInterval. A slave that reports 0 receives the last file of the log, as from Java's master. The
+connection is closed if no report arrives for haHousekeepingInterval, or if a report is past the end of the
+log: that slave has records that this broker never had, or has lost.
 
-Java's replication knows neither TLS nor access control. Here haWhiteRemoteAddresses says who may connect,
-and a slave of ours may speak TLS, which its first byte shows; with haTlsRequired it has to.
+Java's replication has neither TLS nor access control. Here haWhiteRemoteAddresses limits who may connect, and
+a slave of this implementation may speak TLS, which its first byte shows; with haTlsRequired it must.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ from codec.ids import join_address
 
 @dataclass(slots=True, eq=False)
 class Slave:
-    """A connection of a slave. `acknowledged` is the end of its log as it was last reported, -1 before;
-    `sent` the offset of the next byte to send, `total` all bytes that were sent since `begun`, trio's
-    time.
+    """A connection of a slave. `acknowledged` is the last reported end of its log, -1 before a report; `sent`
+    is the offset of the next byte to send; `total` counts the bytes sent since `begun`, in trio's time.
     """
 
     address: str
@@ -52,12 +51,12 @@ class Slave:
 
     @property
     def rate(self) -> int:
-        """Bytes a second that it got since it connected."""
+        """Bytes per second sent to the slave since it connected."""
         return round(self.total / max(trio.current_time() - self.begun, 1.0))
 
 
 class Replicas:
-    """The connected slaves. `highest` is the highest end that any of them has reported, ever."""
+    """The connected slaves. `highest` is the highest end that any slave has ever reported."""
 
     def __init__(self, config: Callable[[], BrokerConfig], store: MessageStore) -> None:
         self._config = config
@@ -70,7 +69,7 @@ class Replicas:
         self.slaves.append(slave)
 
     def remove(self, slave: Slave) -> None:
-        """Forget a slave that is gone, if it was there: nobody waits for it any more."""
+        """Remove a slave that has disconnected, if present, and wake the sends that wait for slaves."""
         if slave in self.slaves:
             self.slaves.remove(slave)
             self._wake()
@@ -82,14 +81,15 @@ class Replicas:
         self._wake()
 
     def in_sync(self) -> list[Slave]:
-        """Return the slaves that have reported, and are less than haSlaveFallbehindMax behind."""
+        """Return the slaves that have reported and lag by less than haSlaveFallbehindMax."""
         least = max(self._store.commit_log_max_offset - self._config().ha_slave_fallbehind_max, -1)
         return [slave for slave in self.slaves if slave.acknowledged > least]
 
     async def replicated(self, end: int) -> ResponseCode:
-        """SUCCESS once as many slaves as the configuration asks for have the log up to `end`.
+        """Return SUCCESS once as many slaves as the configuration requires have the log up to `end`.
 
-        FLUSH_SLAVE_TIMEOUT after slaveTimeout; SLAVE_NOT_AVAILABLE at once without enough slaves in sync.
+        Return FLUSH_SLAVE_TIMEOUT after slaveTimeout, and SLAVE_NOT_AVAILABLE immediately if too few slaves
+        are in sync.
         """
         if not self._are_enough():
             return ResponseCode.SLAVE_NOT_AVAILABLE
@@ -122,13 +122,13 @@ class Replicas:
 BLOCKS_AT_ONCE = 8
 MOST_SLAVES = 64
 MOST_SILENT = 64
-"""Connections that have reported nothing yet."""
+"""Most connections that have reported nothing yet."""
 _log = logging.getLogger(__name__)
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
 class Master:
-    """Serves slaves while `run` runs; `replicas` are those that are connected."""
+    """Serves slaves while `run` runs; `replicas` has the connected ones."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Master:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Accept and serves slaves until cancelled, then close their connections."""
+        """Accept and serve slaves until cancelled, then close their connections."""
         try:
             async with open_services(self._supervisor) as services:
                 self._services = services
@@ -164,12 +164,12 @@ class Master:
             self._services = None
 
     def arrived(self, _stored: QueueRun) -> None:
-        """Wake what sends to slaves: an arrival listener of the store."""
+        """Wake the tasks that send to slaves. This is an arrival listener of the store."""
         if self.replicas.slaves:
             self.wake()
 
     def wake(self) -> None:
-        """Have everything sent that is written."""
+        """Make the tasks send everything that was written."""
         written, self._written = self._written, trio.Event()
         written.set()
 
@@ -180,14 +180,14 @@ class Master:
             stream = await listener.accept()
             try:
                 peer = stream.socket.getpeername()[:2]
-            except OSError:  # it has gone already
+            except OSError:  # already disconnected
                 await trio.aclose_forcefully(stream)
                 continue
             services.nursery.start_soon(self.serve, stream, peer)
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
-        """Serve a connection that was accepted elsewhere, in the background. RemoteClosed unless `run`
-        runs."""
+        """Serve, in the background, a connection that was accepted elsewhere. Raises RemoteClosed unless
+        `run` runs."""
         if self._services is None:
             await trio.aclose_forcefully(stream)
             raise RemoteClosed("replication is not running")
@@ -223,7 +223,7 @@ class Master:
         return ""
 
     async def _converse(self, slave: Slave) -> None:
-        """Serve a slave; RemoteProtocolError says why that ended."""
+        """Serve a slave; raise RemoteProtocolError with the reason when that ends."""
         reader = ReportReader()
         end: int | None = None
         with trio.CancelScope() as scope, self._silent.counting(scope):
@@ -246,7 +246,8 @@ class Master:
         raise ending or RemoteProtocolError("the connection broke")
 
     async def _first_report(self, slave: Slave, reader: ReportReader) -> int:
-        """Return the first report of a slave, which may shake hands before. RemoteProtocolError."""
+        """Return the first report of a slave, after a TLS handshake if it opens one. Raises
+        RemoteProtocolError."""
         data = await self._received(slave)
         if data[:1] == TLS_HANDSHAKE:
             slave.transport = await self._tls.secured(slave.transport, data)
@@ -266,7 +267,7 @@ class Master:
         raise RemoteProtocolError(f"it reported nothing for {limit:g} s")
 
     async def _receive(self, slave: Slave, reader: ReportReader) -> None:
-        """Read reports until RemoteProtocolError."""
+        """Read reports until the connection breaks or RemoteProtocolError is raised."""
         with suppress(*_BROKEN):
             while True:
                 end = reader.feed(await self._received(slave))
@@ -274,7 +275,7 @@ class Master:
                     self._note(slave, end)
 
     def _note(self, slave: Slave, end: int) -> None:
-        """Note the end of a slave's log. RemoteProtocolError if that cannot be."""
+        """Note the end of a slave's log. Raises RemoteProtocolError if it is past the end of this log."""
         own = self._store.commit_log_max_offset
         if end > own:
             raise RemoteProtocolError(
@@ -297,6 +298,7 @@ class Master:
             )
         try:
             while True:
+                # Taken before the log is read: bytes written after that set it.
                 written = self._written
                 blocks = await self._blocks(slave)
                 if blocks:
@@ -314,7 +316,7 @@ class Master:
         return max(end - end % self._store.commit_log_file_size, self._store.commit_log_min_offset)
 
     async def _blocks(self, slave: Slave) -> list[Buffer]:
-        """Return some blocks with their headers, which then count as sent; none if all is sent."""
+        """Return some blocks with their headers, which then count as sent; empty if everything is sent."""
         blocks: list[Buffer] = []
         size = max(1, self._config().ha_transfer_batch_size)
         while len(blocks) < BLOCKS_AT_ONCE * 2:

@@ -1,4 +1,5 @@
-"""The requests of a slave to its master, and what it learns by them (Java class `SlaveSynchronize`)."""
+"""The requests of a slave to its master, and the deletions that follow from them (Java class
+`SlaveSynchronize`)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from codec.remoting.command import RemotingCommand
 
 TIMEOUT_SECONDS = 3.0
 REFUSED = "org.apache.rocketmq.acl"
-"""The beginning of the remark of a refusal by access control of 4.9."""
+"""Prefix of the remark of a refusal by access control of 4.9."""
 ReplyT = TypeVar("ReplyT")
 RequestT = TypeVar("RequestT")
 BodyT = TypeVar("BodyT")
@@ -41,7 +42,7 @@ class LogRange(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables that a slave copies of its master, beside the commit log."""
+    """The tables that a slave copies from its master, in addition to the commit log."""
 
     topics: TopicConfigSerializeWrapper
     offsets: ConsumerOffsetSerializeWrapper
@@ -52,7 +53,7 @@ class Tables(NamedTuple):
 class MasterPeer:
     """A master at `address` ("host:port").
 
-    Every method raises BrokerError, or CodecError for what cannot be read.
+    Every method raises BrokerError, or CodecError for a reply that cannot be decoded.
     """
 
     def __init__(self, peers: Peers, address: str) -> None:
@@ -69,10 +70,10 @@ class MasterPeer:
         )
 
     async def log_range(self) -> LogRange:
-        """Begin and end of the commit log now."""
+        """Return the current begin and end of the commit log."""
         table = (await self._ask(GET_BROKER_RUNTIME_INFO, None)).table
         try:
-            # an empty log of Java begins at -1
+            # An empty log of Java begins at -1.
             return LogRange(
                 max(int(table["commitLogMinOffset"]), 0), max(int(table["commitLogMaxOffset"]), 0)
             )
@@ -80,7 +81,7 @@ class MasterPeer:
             raise BrokerError(f"{self.address} does not say where its commit log begins and ends") from None
 
     async def max_offset(self, topic: str, queue_id: int) -> int:
-        """Return the end of a queue, 0 if there is none."""
+        """Return the end of a queue; 0 if it does not exist."""
         header = GetMaxOffsetRequestHeader(topic=topic, queue_id=queue_id)
         reply = await self._request(GET_MAX_OFFSET, header)
         return GET_MAX_OFFSET.decode_reply(self._accepted(GET_MAX_OFFSET.name, reply)).header.offset
@@ -92,7 +93,8 @@ class MasterPeer:
     async def record(self, offset: int) -> bytes | None:
         """Return the record that begins at a commit-log offset; None if none does.
 
-        A refusal by access control, which demands an administrator, does not say that there is none.
+        A refusal by access control, which demands an administrator, does not mean that there is none, and
+        raises.
         """
         header = ViewMessageRequestHeader(offset=offset)
         reply = await self._request(VIEW_MESSAGE_BY_ID, header)
@@ -116,13 +118,14 @@ class MasterPeer:
 
 
 MOST_AT_ONCE: Final = 100
-"""Topics of one copy; the others wait for the next."""
+"""Most topics that are deleted after one copy; the others wait for the next."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Departures:
-    """Follows deletions while `follows` says that the log of the master is followed."""
+    """Deletes on a slave the topics and groups that its master has deleted, while `follows` returns True:
+    while the log of the master is followed."""
 
     store: MessageStore
     offsets: OffsetTable
@@ -132,19 +135,23 @@ class Departures:
     """Names that were missing in the last copy."""
 
     def begin(self) -> int | None:
-        """Return the end of the log before tables are read; None while the log of the master is not followed."""
+        """Return the end of the log, before tables are read; None while the log of the master is not
+        followed."""
         return self.store.commit_log_max_offset if self.follows() else None
 
     async def follow(self, master: MasterPeer, tables: Tables, end: int | None) -> None:
-        """Delete what `tables` no longer have; `end` is what `begin` returned before they were read.
+        """Delete the topics and groups that are no longer in `tables`; `end` is the result of `begin` before
+        they were read.
 
-        BrokerError, CodecError: the master does not answer; OSError. What was deleted until then is.
+        Raises BrokerError or CodecError if the master does not answer, and OSError. Deletions made before
+        that stay.
         """
         topics = set(tables.topics.topic_config_table)
         groups = set(tables.groups.subscription_group_table)
         if end is None or not (topics and groups and self.follows()):
             self._topics, self._groups = set(), set()
             return
+        # Only names that two copies in a row lack are deleted.
         before = self._topics, self._groups
         self._topics = self.store.queued_topics() - topics
         known = {key.partition("@")[2] for key in tables.offsets.offset_table}

@@ -1,9 +1,9 @@
-"""The slave's side of replication (Java classes `HAClient`, `SlaveSynchronize`): the commit log follows
-that of a master, checked, and the tables follow every 10 s.
+"""The slave's side of replication (Java class `HAClient`): the commit log follows that of a master, and its
+records are checked.
 
-Beyond Java's slave: the first report is sent at once; a master that is silent for haHousekeepingInterval
-is given up; a new store gets the whole log of its master, not its last file; before anything is copied,
-the end of the log is compared with the master's (agreement.py).
+Beyond Java's slave: the first report is sent immediately; a master that is silent for haHousekeepingInterval
+is abandoned; a new store gets the whole log of its master, not only the last file; before anything is copied,
+the end of the log is compared with the master's (`agree`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 async def agree(store: MessageStore, master: MasterPeer, there: LogRange) -> None:
-    """Cut the log of a slave where its master has something else.
+    """Cut the log of a slave at the first record that its master does not have.
 
-    ReplicaRefused if nothing is common, or what comes next is deleted there; BrokerError, OSError.
+    Raises ReplicaRefused if the logs have nothing in common, or if the master has deleted the next records;
+    also BrokerError and OSError.
     """
     end = store.commit_log_max_offset
     if end == store.commit_log_min_offset:
@@ -66,7 +67,10 @@ async def agree(store: MessageStore, master: MasterPeer, there: LogRange) -> Non
 
 
 async def _common_end(store: MessageStore, master: MasterPeer, end: int) -> int | None:
-    """Return the end of the last record that both logs have, before `end`; None if there is none."""
+    """Return the end of the last common record of both logs before `end`; None if there is none.
+
+    This is a binary search, because the logs are equal up to that record and differ from there on.
+    """
     low, high = store.commit_log_min_offset, end + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -88,10 +92,10 @@ async def _is_same(store: MessageStore, master: MasterPeer, place: tuple[int, in
 FIRST_RETRY_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 REGISTERED_SECONDS = 15.0
-"""After this time a broker has registered, and knows of a master if there is one."""
+"""Seconds after which a broker has registered, and knows of a master if there is one."""
 RECEIVED_AT_ONCE = 256 * 1024
 KNOWN_BEGIN = b"\0"
-"""The first byte of every log: no record has 16 MiB."""
+"""The first byte of every log, the highest of the record size: no record has 16 MiB."""
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -103,9 +107,9 @@ class Seat(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a slave, for those who show it. `received` counts bytes since `begun`, when the last
-    of `connections` was opened; `trouble` is the reason why nothing is copied, empty while all is well.
-    Times are trio's.
+    """The state of a slave, for display. `received` counts bytes since `begun`, when the last of
+    `connections` was opened; `trouble` is the reason why nothing is copied, empty if all is well. Times are
+    trio's.
     """
 
     ha_address: str = ""
@@ -118,7 +122,8 @@ class Progress:
 
 
 class Slave:
-    """Copies the commit log of the master that `seat` names, None while none is known, into a store."""
+    """Copies the commit log of a master into a store. `seat` returns the addresses of the master, None while
+    none is known."""
 
     def __init__(
         self,
@@ -132,9 +137,9 @@ class Slave:
         silence_ms: Callable[[], int],
         connected: Callable[[], object],
     ) -> None:
-        """`tls` is for the connections by which the log comes. `report_ms` is the longest time between
-        two reports, `silence_ms` that without a byte of the master. `connected` is called when a master
-        is followed from now on.
+        """`tls` is for the connections that copy the log. `report_ms` returns the longest time between two
+        reports, `silence_ms` that without a byte from the master. `connected` is called when a connection to
+        a master was opened.
         """
         self._store = store
         self._seat = seat
@@ -151,13 +156,13 @@ class Slave:
         self.progress = Progress()
 
     async def reached(self, end: int) -> None:
-        """Return once the log has everything before `end`, and a master agrees with it."""
+        """Return once the log has everything before `end`, and agrees with the master's."""
         while self.progress.trouble or self._end < end:
             await self._moved.wait()
 
     async def run(self) -> None:
-        """Follow until cancelled; whatever goes wrong is logged once, and tried again: soon after a
-        connection, then later and later, every 5 s at last, and at once when `look_again` is called.
+        """Follow until cancelled. A failure is logged once and retried: soon after a connection, then with
+        doubling pauses up to 5 s, and immediately when `look_again` is called.
         """
         pause = FIRST_RETRY_SECONDS
         begun = trio.current_time()
@@ -175,7 +180,7 @@ class Slave:
                 await known.wait()
 
     def look_again(self) -> None:
-        """Have the place of the master looked up at once: it may be another one now."""
+        """Look up the addresses of the master again now, because they may have changed."""
         known, self._known = self._known, trio.Event()
         known.set()
 
@@ -221,10 +226,10 @@ class Slave:
         return self._store.commit_log_max_offset
 
     def _first_offset(self, there: LogRange | None) -> int:
-        """Return the offset from which on bytes are asked for.
+        """Return the offset from which on bytes are requested.
 
-        A report of 0 would bring the last file of the log only, which is why a new store reports where
-        the first one begins, and 1 where that is 0.
+        A report of 0 would yield only the last file of the log, so a new store reports the start of the first
+        file, or 1 if that is 0.
         """
         is_new = self._store.commit_log_min_offset == self._end
         if not is_new or there is None:
@@ -232,9 +237,10 @@ class Slave:
         return there.start or min(there.end, len(KNOWN_BEGIN))
 
     async def _copy(self, stream: trio.abc.Stream, first: int) -> None:
-        """Read blocks until the connection ends; raises what ended it."""
+        """Read blocks until the connection ends, and raise the reason."""
         blocks, records = BlockReader(), None
         if first:
+            # A new store that requests the log from offset 1 on supplies the first byte itself.
             known = KNOWN_BEGIN[:first] if first == len(KNOWN_BEGIN) else b""
             records = RecordStream(first - len(known), known)
         async with open_services() as services:
@@ -268,5 +274,5 @@ class Slave:
             if trio.current_time() < due:
                 await trio.sleep_until(due)
             else:
-                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the reader sees it, too
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the reader reports it
                     await self._report(stream, self._end)

@@ -1,9 +1,9 @@
-"""The tables of a slave follow those of its master (Java class `SlaveSynchronize`).
+"""Copying of a master's tables to a slave, every 10 s (Java class `SlaveSynchronize`).
 
-Topics and groups are replaced when their version differs. Committed offsets are merged: the master's win,
-and what only the slave has stays unless its group was deleted (departures.py). Nothing is copied while no
-master answers. Beyond Java's slave, they are copied at once when the log of a master is followed from now
-on, and when a record of an unknown topic came: what a master acknowledged can then be read should it die.
+Topics and groups are replaced if their version differs. Committed offsets are merged: the master's win, and
+offsets that only the slave has stay unless their group was deleted (`Departures`). Nothing is copied while no
+master answers. Beyond Java's slave, tables are also copied when a connection to a master is opened, and when
+a record of an unknown topic arrives: messages that a master acknowledged can then be read if it dies.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from codec.errors import CodecError
 FIRST_SECONDS = 3.0
 PERIOD_SECONDS = 10.0
 SHORTEST_SECONDS = 1.0
-"""The time between two copies, whoever wants them."""
+"""Least time between two copies, whatever requests them."""
 MOST_UNKNOWN = 1024
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class TableCopies:
-    """Copies of the tables of the master that `master` returns, None while none is known. With
-    `departures` what the master deleted is deleted.
+    """Copies the tables of a master. `master` returns it, None while none is known. `departures` deletes the
+    topics and groups that the master has deleted.
 
-    `copied` is the time (trio's) when they were last equal, None before.
+    `copied` is the time (trio's) of the last copy, None before the first.
     """
 
     topics: TopicTable
@@ -48,10 +48,10 @@ class TableCopies:
     copied: float | None = None
     _wanted: trio.Event = field(default_factory=trio.Event)
     _unknown: set[str] = field(default_factory=set)
-    """Topics for which the tables were copied since the last regular time."""
+    """Unknown topics for which a copy was requested since the last regular one."""
 
     async def run(self, first: float = FIRST_SECONDS) -> None:
-        """Copy every 10 s, and when it is wanted; a failure is logged once, until it works again."""
+        """Copy every 10 s, and on request. A failure is logged once until a copy succeeds again."""
         pause = first
         while True:
             with trio.move_on_after(pause) as waiting:
@@ -64,18 +64,18 @@ class TableCopies:
             pause = PERIOD_SECONDS - SHORTEST_SECONDS
 
     def want(self) -> None:
-        """Have the tables copied soon."""
+        """Request a copy of the tables."""
         self._wanted.set()
 
     def arrived(self, stored: QueueRun) -> None:
-        """Have the tables copied soon if the topic of records is new here."""
+        """Request a copy of the tables if the topic of the records is unknown here."""
         topic = stored.topic
         if topic not in self.topics and topic not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
             self._unknown.add(topic)
             self.want()
 
     async def copy(self) -> bool:
-        """Copy once; False, and nothing is changed, if the master does not answer."""
+        """Copy once. Return False, and change nothing, if the master does not answer."""
         master = self.master()
         if master is None:
             return False
