@@ -15,7 +15,7 @@ class ProtocolError(CodecError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side tried to send what the protocol cannot carry; nothing was sent."""
+    """Our side tried to send something that the protocol cannot carry; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):

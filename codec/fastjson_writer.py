@@ -26,7 +26,7 @@ class JsonDialect(Enum):
     """The forms of a key that is not a string."""
 
     STANDARD = "standard"  # {"0":…} and {"{\"topic\":…}":…}: JSON, and fastjson reads it
-    FASTJSON = "fastjson"  # {0:…} and {{"topic":…}:…}: what Java itself writes
+    FASTJSON = "fastjson"  # {0:…} and {{"topic":…}:…}: as Java itself writes it
 
 
 STANDARD: Final = JsonDialect.STANDARD

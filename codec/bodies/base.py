@@ -1,13 +1,13 @@
 """JSON bodies as typed values, and their conversion from and to bytes (Java `RemotingSerializable`).
 
-* A member has its Java name in snake_case. A missing or null one takes its default, a collection is
-  empty; without a default BodyError is raised.
-* Members that only 5.x has default to None and are then not written, so that bodies for 4.x are those
-  that 4.x writes.
-* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, and text where a number is meant are
-  read as fastjson reads them.
+* A member has its Java name in snake_case. A missing or null member takes its default, and a collection is
+  empty; without a default, BodyError is raised.
+* Members that only 5.x has default to None and are then not written, so that bodies for 4.x are those that
+  4.x writes.
+* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, and text in place of a number are read as
+  fastjson reads them.
 * An enum matches in any case, or by ordinal; unknown text is None, as in Java.
-* Integers are int32 or int64; beyond their range BodyError is raised.
+* Integers are int32 or int64; BodyError is raised outside their range.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from codec.message_queue import MessageQueue
 Reader = Callable[[Any], Any]
 
 BAD_JSON: Final = (msgspec.MsgspecError, RecursionError, ValueError)
-"""The errors of msgspec for JSON that it cannot read as a type."""
+"""The errors that msgspec raises for JSON that it cannot read as a type."""
 _MAX_INT_TEXT: Final = 40
 _INT32: Final = (-(1 << 31), (1 << 31) - 1)
 
@@ -69,7 +69,7 @@ def _text(value: Any) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    """Read an integer of any size; null and empty text give None."""
+    """Read an integer of any size; null and empty text result in None."""
     if isinstance(value, str):
         text = value.strip()
         if text in {"", "null"}:
@@ -144,7 +144,7 @@ def _member_of(enum: type[StrEnum]) -> Reader:
     return read
 
 
-# A bare int is the queue number of a MessageQueue; members of bodies name their bounds.
+# A bare int is the queue id of a MessageQueue; members of bodies state their bounds.
 _SCALARS: Final[dict[Any, Reader]] = {str: _text, int: _integer(*_INT32), float: _real, bool: _truth}
 
 
@@ -228,7 +228,9 @@ def _struct(cls: Any) -> Reader:
 
 @cache
 def reader_of(hint: Any) -> Reader:
-    """Return the reader of values of the type `hint`; it raises BodyError and return None for null."""
+    """Return the reader of values of the type `hint`; the reader raises BodyError, and returns None
+    for null.
+    """
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = hint.__metadata__[0]
@@ -246,7 +248,9 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """Return True if msgspec reads the type as we do: it has no aliases and no message queues as keys."""
+    """Return True if msgspec reads the type as this module does: it has no aliases and no message queues as
+    keys.
+    """
     if getattr(hint, "ALIASES", {}) or (get_origin(hint) is dict and get_args(hint)[0] is MessageQueue):
         return False
     if get_origin(hint) is not Annotated and get_args(hint):
@@ -262,7 +266,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of all bodies and their parts. `ALIASES` maps other wire names that are read to Python names."""
+    """Base of all bodies and their parts. `ALIASES` maps further wire names that are read to Python names."""
 
     ALIASES: ClassVar[dict[str, str]] = {}
 
@@ -283,7 +287,9 @@ _DECODERS = _Decoders()
 
 def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
     """Decode the body of type `cls`, a body class or `list[…]` of one, from standard JSON or fastjson's.
-    Raises BodyError."""
+    Raises BodyError.
+    """
+    # msgspec would read a reference of fastjson as an ordinary object.
     decoder = None if _refers(data) else _DECODERS[cls]
     if decoder is not None:
         try:
@@ -308,5 +314,6 @@ def _refers(data: bytes | bytearray | memoryview) -> bool:
 
 def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:
     """Encode a body as UTF-8 JSON; `pretty` as Java writes its config files, which use the FASTJSON
-    dialect."""
+    dialect.
+    """
     return dumps(value, dialect=dialect, pretty=pretty).encode()

@@ -17,7 +17,7 @@ from codec.errors import BodyError
 
 
 class DataVersion(Body, frozen=True):
-    """The version of a table; `timestamp` is epoch ms. Two are equal when all members are."""
+    """The version of a table; `timestamp` is epoch ms. Two versions are equal if all members are."""
 
     timestamp: Int64 = 0
     counter: Int64 = 0
@@ -52,7 +52,9 @@ class TopicConfigSerializeWrapper(Body, frozen=True):
 
 
 class DeletedTopics(Body, frozen=True):
-    """The file deletedTopics.json, of rmq only: the commit-log offset before which a topic has no records."""
+    """The file deletedTopics.json, which only rmq has: the commit-log offset before which a topic has no
+    records.
+    """
 
     deleted_topics: dict[str, Int64] = {}
 
@@ -147,23 +149,25 @@ _LETTERS: Final = {character: letter for letter, character in _CONTROLS.items()}
 _IN_NAME: Final = re.compile(r"[\\\s=:]|^[#!]")
 _IN_VALUE: Final = re.compile(r"[\\\r\n]|^[ \t\f]")
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
-"""Bytes that `surrogateescape` has left."""
+"""Bytes that are not UTF-8, as `surrogateescape` decodes them."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the entries of a text, as `Properties.load` reads it."""
+    """Return the entries of a text, as `Properties.load` reads them."""
     matches = map(_ENTRY.fullmatch, filter(None, _logical_lines(text)))
     return {_unescape(match[1]): _unescape(match[2]) for match in matches if match}
 
 
 def format_properties(entries: Mapping[str, str]) -> str:
-    """Return one line for each entry, as `MixAll.properties2String` writes it: nothing is escaped or checked."""
+    """Return one line for each entry, as `MixAll.properties2String` writes it; nothing is escaped or
+    checked.
+    """
     return "".join(f"{name}={value}\n" for name, value in entries.items())
 
 
 def store_properties(entries: Mapping[str, str]) -> str:
-    """Return the text of a file, from which `parse_properties` reads exactly these entries, whatever they
-    hold.
+    """Return the text of a file from which `parse_properties` reads exactly these entries, whatever they
+    contain.
     """
     return "".join(
         f"{_IN_NAME.sub(_escape, name)}={_IN_VALUE.sub(_escape, value)}\n" for name, value in entries.items()
@@ -171,13 +175,13 @@ def store_properties(entries: Mapping[str, str]) -> str:
 
 
 def load_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """Return the entries of a body, as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
+    """Return the entries of a body, as `Properties.load` reads them. Raises BodyError if it is not UTF-8."""
     return parse_properties(_decoded(data))
 
 
 def load_properties_file(data: bytes) -> dict[str, str]:
-    """Return the entries of a file. Comments may be in any encoding. BodyError when a name or value is not
-    UTF-8.
+    """Return the entries of a file. Comments may have any encoding. Raises BodyError if a name or value is
+    not UTF-8.
     """
     try:
         text = unmarked(data).decode("utf-8", "surrogateescape")
@@ -194,14 +198,16 @@ def load_properties_file(data: bytes) -> dict[str, str]:
 
 
 def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """Return the entries of a body that RocketMQ wrote. Raises BodyError when it is not UTF-8."""
+    """Return the entries of a body that RocketMQ wrote. Raises BodyError if it is not UTF-8."""
     text = _decoded(data)
     matches = (_RAW_ENTRY.fullmatch(line) for line in _lines(text) if not _is_comment(line))
     return {match[1]: match[2] for match in matches if match}
 
 
 def encode_properties_text(properties: Mapping[str, str]) -> bytes:
-    """Return the body of some entries. Raises ValueError for a name or value that could not be read back."""
+    """Return the body with some entries. Raises ValueError for a name or value that could not be read
+    back.
+    """
     for name, value in properties.items():
         if not name or re.search(r"[=:\s]|^[#!]", name) or re.search(r"[\r\n]", value):
             raise ValueError(f"property {name!r} cannot be written as a line of text")
@@ -217,7 +223,9 @@ def _is_comment(line: str) -> bool:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments; a line that ends with an odd number of backslashes continues on the next."""
+    """Yield lines without comments; a line that ends with an odd number of backslashes continues on
+    the next.
+    """
     parts: list[str] = []
     for line in _lines(text):
         if not parts and _is_comment(line):

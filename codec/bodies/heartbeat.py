@@ -1,6 +1,6 @@
 """Heartbeats: the groups of a client and their subscriptions (Java `protocol.heartbeat`).
 
-Sets of Java are lists here, in the order of the text. Enum text that Java does not know is None.
+Java's sets are lists here, in the order of the text. Enum text that Java does not know is None.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class MessageModel(StrEnum):
 
 
 class ConsumeFromWhere(StrEnum):
-    """The start of a group without committed offsets; the second to fourth are deprecated names of the
-    first."""
+    """The start of a group without committed offsets; the second to fourth are deprecated names for the
+    first.
+    """
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = (
@@ -45,7 +46,7 @@ class SubscriptionData(Body, frozen=True):
     """One subscribed topic. `code_set` has Java's `String.hashCode` of each tag; both sets are empty for `*`
     and SQL92.
 
-    `sub_version` is epoch ms; the newer one wins. A missing one is 0 here, while Java uses the receiver's
+    `sub_version` is epoch ms; the newer one wins. A missing version is 0 here, while Java uses the receiver's
     clock.
     """
 

@@ -1,8 +1,8 @@
 """Long JSON bodies, decoded in steps: a list that is a member of the body is decoded a piece at a time.
 
-A piece ends where an item seems to end. That it does is known when the piece is a list by itself, as the same
-bytes cannot be both a whole list and the beginning of one whose last item goes on. An item that is longer
-than a piece is decoded as a body is.
+A piece ends where an item seems to end. This is confirmed if the piece is a list by itself, because the same
+bytes cannot be both a whole list and the beginning of one whose last item continues. An item longer than a
+piece is decoded like a body.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from codec.bodies.base import BAD_JSON, decode_body, is_plain, read_json, reader
 from codec.errors import BodyError
 
 PIECE: Final = 16 * 1024
-"""Bytes of a list that are decoded in one step."""
+"""The number of bytes of a list that are decoded in one step."""
 _ENDS: Final = 8
-"""Ends of items that are tried for one piece."""
+"""The number of possible ends of items that are tried for one piece."""
 _ITEM_END: Final = b"},"
 _ITEM_COST: Final = 256
-"""An item that is decoded by itself counts as so many bytes more."""
+"""The number of bytes that an item decoded by itself counts in addition to its own."""
 
 T = TypeVar("T")
 
 
 class NotPlainJson(BodyError):
-    """The body is no object of standard JSON without references."""
+    """Raised if the body is not an object of standard JSON without references."""
 
 
 def decode_body_in_steps(cls: type[T], data: bytes) -> Generator[None, None, T]:
-    """As `decode_body`; it yields after each step. NotPlainJson, BodyError.
+    """Like `decode_body`, but yields after each step. Raises NotPlainJson or BodyError.
 
-    What cannot be split is one step: a scalar, a table, or a list of lists.
+    Anything that cannot be split is one step: a scalar, a table, or a list of lists.
     """
     if b"$ref" in data:
         raise NotPlainJson("a reference of fastjson")
@@ -54,7 +54,7 @@ def _members(data: bytes) -> dict[str, msgspec.Raw]:
 def _value(
     cls: type[T], data: bytes, members: dict[str, msgspec.Raw], decode: Callable[[bytes], T]
 ) -> Generator[None, None, T]:
-    """Return an object, whose long lists are decoded in steps and all else by `decode`."""
+    """Return an object; its long lists are decoded in steps, everything else by `decode`."""
     lists: dict[str, list[Any]] = {}
     for name, wire, item in _lists(cls):
         text = bytes(members.get(wire, b""))
@@ -69,8 +69,9 @@ def _value(
 
 
 def _lists(cls: Any) -> list[tuple[str, str, Any]]:
-    """Return the names, wire names and item types of members that are lists; none where msgspec reads `cls`
-    differently."""
+    """Return the names, wire names and item types of members that are lists; none if msgspec reads `cls`
+    differently.
+    """
     if not (issubclass(cls, msgspec.Struct) and is_plain(cls)):
         return []
     fields = msgspec.structs.fields(cls)
@@ -100,7 +101,7 @@ def _list(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
 
 
 def _end_of_items(data: bytes, start: int, end: int) -> int:
-    """Return an end of an item between two positions; 0 if none is found."""
+    """Return a position between two others where an item ends, or 0 if none is found."""
     for _ in range(_ENDS):
         end = data.rfind(_ITEM_END, start, end) + 1
         if not end:
@@ -112,7 +113,7 @@ def _end_of_items(data: bytes, start: int, end: int) -> int:
 
 
 def _long_items(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
-    """Return the items of a list, of which some are longer than a piece."""
+    """Return the items of a list, some of which are longer than a piece."""
     found: list[Any] = []
     has_lists, in_step = isinstance(item, type) and bool(_lists(item)), 0
     texts = msgspec.json.decode(data, type=list[msgspec.Raw])

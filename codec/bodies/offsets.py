@@ -14,7 +14,7 @@ from codec.message_queue import MessageQueue
 
 
 class ConsumerOffsetSerializeWrapper(Body, frozen=True):
-    """Committed offsets: "topic@group" → queue number → offset."""
+    """Committed offsets: "topic@group" → queue id → offset."""
 
     offset_table: dict[str, dict[Int32, Int64]] = {}
     data_version: DataVersion | None = None
@@ -41,7 +41,7 @@ class LockBatchRequestBody(Body, frozen=True):
 
 
 class UnlockBatchRequestBody(LockBatchRequestBody, frozen=True):
-    """The queues to be unlocked."""
+    """The queues to unlock."""
 
 
 class LockBatchResponseBody(Body, frozen=True):
@@ -51,7 +51,7 @@ class LockBatchResponseBody(Body, frozen=True):
 
 
 class QueryCorrectionOffsetBody(Body, frozen=True):
-    """Offsets by queue number."""
+    """Offsets by queue id."""
 
     correction_offsets: dict[Int32, Int64] = {}
 
@@ -78,8 +78,9 @@ class ResetOffsetBodyForC(Body, frozen=True):
 
 
 class GetConsumerStatusBody(Body, frozen=True):
-    """Offsets that clients hold: those of the receiver (221, first table), those of each client id (223,
-    second)."""
+    """Offsets that clients have: those of the receiver (221, first table), or those of each client id (223,
+    second).
+    """
 
     message_queue_table: dict[MessageQueue, Int64] = {}
     consumer_table: dict[str, dict[MessageQueue, Int64]] = {}

@@ -23,10 +23,7 @@ _BATCH_ACK: Final = {
 
 
 class BatchAck(Body, frozen=True, rename=_BATCH_ACK):
-    """Popped messages of one queue; the long wire names are read, too.
-
-    `bit_set` is base64 of Java's `BitSet.toByteArray`, its bits relative to `start_offset`.
-    """
+    """Popped messages of one queue; the long wire names are also read."""
 
     ALIASES: ClassVar[dict[str, str]] = {
         re.sub("_(.)", lambda found: found[1].upper(), name): name for name in _BATCH_ACK
@@ -49,7 +46,7 @@ class BatchAckMessageRequestBody(Body, frozen=True):
 
 
 class QueryAssignmentRequestBody(Body, frozen=True):
-    """The question of one member of a group; `strategy_name` is that of Java, as AVG."""
+    """The request of one member of a group; `strategy_name` is Java's name of the strategy, such as AVG."""
 
     topic: str = ""
     consumer_group: str = ""
@@ -67,8 +64,9 @@ class MessageQueueAssignment(Body, frozen=True):
 
 
 class QueryAssignmentResponseBody(Body, frozen=True):
-    """The queues of one member. None, which is not written: nothing is known, and the member keeps what it has; a
-    member without queues has an empty list."""
+    """The queues of one member. None, which is not written, means that nothing is known and the member keeps
+    its queues; a member without queues has an empty list.
+    """
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 

@@ -2,8 +2,8 @@
 
 The compressed form is one zlib stream of `int32 length + DataVersion JSON`, `int32 count`, count × `int32
 length + topic text`, `int32 length + filter server JSON`; 5.x adds `int32 count`, count × `int32 length +
-TopicQueueMappingInfo JSON`. A topic text is name, read queues, write queues, perm and filter type,
-separated by one blank; 5.x adds a blank and the attributes as JSON. `order` and `topicSysFlag` are lost.
+TopicQueueMappingInfo JSON`. A topic text consists of name, read queues, write queues, perm and filter type,
+separated by single blanks; 5.x adds a blank and the attributes as JSON. `order` and `topicSysFlag` are lost.
 Integers are big-endian. At most 64 MiB are inflated.
 """
 
@@ -23,14 +23,14 @@ from codec.compression import COMPRESSED, decompress
 from codec.errors import BodyError, CorruptionError
 
 FULL_BODY_VERSION: Final = 37
-"""V3_0_11: brokers before it send a bare TopicConfigSerializeWrapper."""
+"""V3_0_11; older brokers send a bare TopicConfigSerializeWrapper."""
 
 _INT32: Final = struct.Struct(">i")
 _BEST_COMPRESSION: Final = 9
 
 
 class RegisterBrokerBody(Body, frozen=True):
-    """The topics of a broker. The 5.x tables of the wrapper are empty from a 4.x broker."""
+    """The topics of a broker. From a 4.x broker, the 5.x tables of the wrapper are empty."""
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = TopicConfigSerializeWrapper()
     filter_server_list: list[str] = []
@@ -50,7 +50,7 @@ class RegisterBrokerBody(Body, frozen=True):
         return cls.decode(data, compressed=compressed)
 
     def encode(self, *, compressed: bool = False) -> bytes:
-        """Encode a body; the compressed form omits the section of 5.x when it is empty."""
+        """Encode a body; the compressed form omits the section of 5.x if it is empty."""
         return zlib.compress(_to_sections(self), _BEST_COMPRESSION) if compressed else encode_body(self)
 
 
@@ -85,6 +85,7 @@ class _Sections:
         return part
 
     def parts(self) -> Iterator[bytes]:
+        # Parts are read one at a time: a damaged one ends the reading before millions are cut out.
         return (self.part() for _ in range(self.integer()))
 
     @property

@@ -11,13 +11,13 @@ from codec.codes import Perm
 from codec.message_queue import MessageQueue
 
 MAX_QUEUES = 65_536
-"""Queues of one topic; a route with more is rejected."""
+"""The maximum number of queues of one topic; a route with more is rejected."""
 
 
 class QueueData(Body, frozen=True):
     """The queues of a topic on one broker name; `perm` has the bits of `codec.codes.Perm`."""
 
-    # Older servers and the Go client misspell it.
+    # Older servers and the Go client misspell the name.
     ALIASES: ClassVar[dict[str, str]] = {"topicSynFlag": "topic_sys_flag"}
 
     broker_name: str
@@ -38,7 +38,7 @@ class BrokerData(Body, frozen=True):
 
 
 class TopicQueueMappingInfo(Body, frozen=True):
-    """A static topic (5.x); `curr_id_map` maps logical queue numbers to those of this broker."""
+    """A static topic (5.x); `curr_id_map` maps logical queue ids to those of this broker."""
 
     topic: str = ""
     scope: str | None = None
@@ -50,7 +50,7 @@ class TopicQueueMappingInfo(Body, frozen=True):
 
 
 class LogicQueueMappingItem(Body, frozen=True):
-    """One range of a logical queue (5.x); an end of −1 is open."""
+    """One range of a logical queue (5.x); an end of −1 means that it is open."""
 
     gen: Int32 = 0
     queue_id: Int32 = 0
@@ -83,7 +83,9 @@ class TopicRouteData(Body, frozen=True):
 
 
 def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Return the queues to read from, sorted by broker name and number (Java `topicRouteData2TopicSubscribeInfo`)."""
+    """Return the queues to read from, by broker name and queue id (Java
+    `topicRouteData2TopicSubscribeInfo`).
+    """
     return tuple(
         MessageQueue(topic, queues.broker_name, queue_id)
         for queues in sorted(data.queue_datas, key=attrgetter("broker_name"))
@@ -98,8 +100,9 @@ class ClusterInfo(Body, frozen=True):
 
 
 class TopicList(Body, frozen=True):
-    """Topic names; in the reply of GET_SYSTEM_TOPIC_LIST_FROM_NS (304), which alone has `broker_addr`, those
-    of brokers and clusters."""
+    """Topic names. The reply of GET_SYSTEM_TOPIC_LIST_FROM_NS (304) has the names of brokers and clusters
+    instead, and is the only one with `broker_addr`.
+    """
 
     topic_list: list[str] = []
     broker_addr: str | None = None
@@ -118,7 +121,7 @@ class KVConfigSerializeWrapper(Body, frozen=True):
 
 
 class BrokerMemberGroup(Body, frozen=True):
-    """The brokers of one name (5.x)."""
+    """The brokers with one broker name (5.x)."""
 
     cluster: str | None = None
     broker_name: str | None = None

@@ -65,7 +65,7 @@ class ConsumerRunningInfo(Body, frozen=True):
 
 
 class CMResult(StrEnum):
-    """The results of a message that was consumed on request."""
+    """The results of consuming a message on request."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -76,7 +76,7 @@ class CMResult(StrEnum):
 
 
 class ConsumeMessageDirectlyResult(Body, frozen=True):
-    """The result of a message that was consumed on request; `spent_time_mills` is ms."""
+    """The result of consuming a message on request; `spent_time_mills` is in ms."""
 
     order: bool = False
     auto_commit: bool = True

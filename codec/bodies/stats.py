@@ -1,4 +1,6 @@
-"""Statistics of topics, groups and brokers. Offsets are queue offsets, times epoch ms, rates per second."""
+"""Statistics of topics, groups and brokers. Offsets are queue offsets, times are epoch ms, rates are per
+second.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from codec.message_queue import MessageQueue
 
 
 class TopicOffset(Body, frozen=True):
-    """The ends of a queue; `last_update_timestamp` is the store time of its newest message, 0 without one."""
+    """The ends of a queue; `last_update_timestamp` is the store time of its newest message, 0 if there is
+    none.
+    """
 
     min_offset: Int64 = 0
     max_offset: Int64 = 0
@@ -21,8 +25,9 @@ class TopicStatsTable(Body, frozen=True):
 
 
 class OffsetWrapper(Body, frozen=True):
-    """The offsets of a group in a queue; `last_timestamp`: the store time of its last message, 0 without
-    one."""
+    """The offsets of a group in a queue; `last_timestamp` is the store time of its last message, 0 if there
+    is none.
+    """
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0
@@ -49,7 +54,7 @@ class GroupList(Body, frozen=True):
 
 
 class QueueTimeSpan(Body, frozen=True):
-    """The store times of a queue's ends and of its committed offset, −1 if unknown; `delay_time` is ms.
+    """The store times of a queue's ends and of its committed offset, −1 if unknown; `delay_time` is in ms.
 
     The texts show the times as `yyyy-MM-dd#HH:mm:ss:SSS` in the broker's zone.
     """
@@ -69,7 +74,7 @@ class QueryConsumeTimeSpanBody(Body, frozen=True):
 
 
 class ConsumeQueueData(Body, frozen=True):
-    """One consume-queue entry; `eval` is true when the group's filter accepts the message."""
+    """One consume-queue entry; `eval` is true if the group's filter accepts the message."""
 
     physic_offset: Int64 = 0
     physic_size: Int32 = 0

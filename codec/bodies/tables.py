@@ -1,9 +1,10 @@
-"""Files of tables, which are read more strictly than bodies: a name that was damaged is not a missing member.
+"""Files of tables, which are read more strictly than bodies: a damaged name is not the same as a missing
+member.
 
-A body that lacks a member has its default, and names that nobody knows are ignored. In a file this would be
-an empty table, or wrong settings of a topic. Java writes every member that has a default other than null, and
-other versions may have more members: one that is missing beside an unknown one is damage. So is a file
-without the member that is its table. A file may begin with the byte order mark of an editor.
+In a body, a missing member takes its default, and unknown names are ignored. In a file, this would result in
+an empty table, or in wrong settings of a topic. Java writes every member whose default is not null, and other
+versions may have more members; a file with both a missing and an unknown member is therefore damaged. So is a
+file without the member that is its table. A file may begin with the byte order mark of an editor.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ _NEVER_EMPTY: dict[Any, str] = {
     TopicConfigSerializeWrapper: "topicConfigTable",
     SubscriptionGroupWrapper: "subscriptionGroupTable",
 }
-"""Every broker, Java's too, has topics and groups of its own: a table without any was written by none."""
+"""Every broker, including Java's, has topics and groups of its own, so none has written a table
+without any.
+"""
 
 
 def decode_table(cls: Callable[..., T], data: bytes) -> T | None:
     """Decode the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError.
 
-    None for a file that holds nothing: a blank one, `{}`, or one without the topics or groups that every
+    Returns None for a file without content: a blank one, `{}`, or one without the topics or groups that every
     broker has.
     """
     try:
@@ -52,7 +55,7 @@ def decode_table(cls: Callable[..., T], data: bytes) -> T | None:
 
 
 def _check_tables(cls: Any, plain: Any) -> None:
-    """BodyError if a file has no table."""
+    """Raise BodyError if a file has no table."""
     for field in msgspec.structs.fields(cls):
         is_table = field.default_factory is dict and isinstance(plain, dict)
         if is_table and field.encode_name not in plain:
@@ -62,9 +65,9 @@ def _check_tables(cls: Any, plain: Any) -> None:
 class _Names(NamedTuple):
     known: frozenset[str]
     written: frozenset[str]
-    """Those that are always there."""
+    """The names that are always written."""
     parts: tuple[tuple[str, Any], ...]
-    """The members that hold structs, with their types."""
+    """The members that contain structs, with their types."""
 
 
 @cache
@@ -92,7 +95,7 @@ def _holds_structs(hint: Any) -> bool:
 
 
 def _check_names(hint: Any, value: Any) -> None:
-    """BodyError for the first damaged name in a plain value of a type that holds structs."""
+    """Raise BodyError for the first damaged name in a plain value of a type that contains structs."""
     if isinstance(hint, type) and get_origin(hint) is None:
         if isinstance(value, dict):
             _check_struct(hint, value)

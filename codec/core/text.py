@@ -169,7 +169,7 @@ class TextReader:
             self._keys_end = end
         elif name == _WAIT:
             if self.wait_begin >= 0:
-                return UNSOUND  # one of the two would be left in what is stored
+                return UNSOUND  # one of the two would remain in the stored text
             self.wait_begin = begin
             self.wait_end = end
         return 0

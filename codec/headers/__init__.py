@@ -1,2 +1,3 @@
 """Ext fields of requests and replies as typed values, with the names of the Java classes. `codec.operations`
-lists which operation has which header."""
+lists the header of each operation.
+"""

@@ -2,13 +2,13 @@
 `makeCustomHeaderToNet`).
 
 Rules (4.9.8 `RemotingCommand.decodeCommandCustomHeader`):
-* The wire name of a field is its Python name in camelCase, with a few exceptions (`clientID`, `classCRC`,
-  the letters of V2 sends).
-* A value that cannot be parsed counts as missing. A missing field takes its default; without a default
+* The wire name of a field is its Python name in camelCase, with a few exceptions (`clientID`, `classCRC`, the
+  letters of V2 sends).
+* A value that cannot be parsed counts as missing. A missing field takes its default; without a default,
   HeaderError is raised.
-* A bool is true when its text is "true" in any case, and false otherwise.
-* Integers are decimal, int32 or int64; one beyond its range cannot be parsed. A text such as "5.0" or
-  "1e3", which Java refuses, is read as the whole number that it is.
+* A bool is true if its text is "true" in any case, and false otherwise.
+* Integers are decimal, int32 or int64; one outside its range cannot be parsed. A text such as "5.0" or "1e3",
+  which Java refuses, is read as the whole number that it stands for.
 * Ext fields that a header does not know are ignored (`AccessKey`, `Signature`, `MSG_REGION`, …).
 """
 
@@ -36,8 +36,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 class RpcRequestHeader(Header, frozen=True, kw_only=True):
-    """Fields of most requests to a broker, which ignores them for plain topics. 4.9.8 sends `bname`, and its
-    pull consumers `ReqT` (`StreamTypeRPCHook`)."""
+    """Fields of most requests to a broker, which ignores them for ordinary topics. 4.9.8 sends `bname`, and
+    its pull consumers send `ReqT` (`StreamTypeRPCHook`).
+    """
 
     bname: str | None = None  # broker name
     request_type: str | None = msgspec.field(name="ReqT", default=None)  # "0" for a stream
@@ -129,25 +130,27 @@ _KINDS: Final[dict[Any, int]] = {str: TEXT, bool: BOOL, Int32: INT32, Int64: INT
 
 
 def kinds_of(cls: type[Header]) -> dict[bytes, tuple[int, int]]:
-    """Return the place and the kind (`codec.core.heads`) of each field of a class, by its wire name."""
+    """Return the index and the kind (`codec.core.heads`) of each field of a class, by wire name."""
     kinds = {parse: _KINDS[hint] for hint, parse in _PARSERS.items()}
     return {field.wire.encode(): (place, kinds[field.parse]) for place, field in enumerate(_fields(cls))}
 
 
 def defaults_of(cls: type[Header]) -> tuple[list[object], int]:
-    """Return the default of each field of a class, and the bits of those that have none."""
+    """Return the default of each field of a class, and the bits of those without a default."""
     fields = list(enumerate(msgspec.structs.fields(cls)))
     required = sum(1 << place for place, field in fields if field.required)
     return [None if field.required else field.default for _, field in fields], required
 
 
 def maker_of(cls: type[HeaderT]) -> Callable[..., HeaderT]:
-    """Return a function of the values of all fields in order: the class, if its fields may be positional."""
+    """Return a function that creates a header from the values of all fields in order: the class itself, if
+    its fields may be positional.
+    """
     names = [field.name for field in _fields(cls)]
     kinds = {parameter.kind for parameter in signature(cls).parameters.values()}
     if Parameter.KEYWORD_ONLY not in kinds:
         return cls
-    # A call with a dict of them takes twice as long.
+    # A call with a dict of keyword arguments would take twice as long.
     values = ", ".join(f"{name}={name}" for name in names)
     maker: Callable[..., HeaderT] = eval(f"lambda {', '.join(names)}: cls({values})", {"cls": cls})
     return maker
@@ -167,7 +170,7 @@ def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
 
 
 def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
-    """Return the header of type `cls` in the ext fields of a command. Raises HeaderError, which names the
+    """Return the header of type `cls` from the ext fields of a command. Raises HeaderError, which names the
     wire field at fault.
     """
     if ext is None:
@@ -181,6 +184,7 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
     except (msgspec.ValidationError, UnicodeEncodeError):
         pass
     if cls.__struct_config__.forbid_unknown_fields:
+        # msgspec refuses unknown fields for these classes, but here they are to be ignored.
         known = {name: ext[name] for name in cls.__struct_encode_fields__ if name in ext}
         if len(known) < len(ext):
             return from_ext(cls, known)
@@ -212,5 +216,7 @@ def ext_encoder(cls: type[Header]) -> Callable[[Header], dict[str, str]]:
 
 
 def to_ext(header: Header) -> dict[str, str]:
-    """Return the ext fields of a header: None is left out, integers are decimal, bools `true` or `false`."""
+    """Return the ext fields of a header: None is omitted, integers are decimal, bools are `true` or
+    `false`.
+    """
     return ext_encoder(type(header))(header)

@@ -63,7 +63,9 @@ class ResetMasterFlushOffsetHeader(Header, frozen=True, kw_only=True):
 
 
 class SetCommitLogReadModeRequestHeader(Header, frozen=True, kw_only=True):
-    """0 is MADV_NORMAL, 1 MADV_RANDOM (`FIleReadaheadMode`, an ext field without a header class)."""
+    """Read-ahead: 0 is MADV_NORMAL, 1 is MADV_RANDOM (`FIleReadaheadMode`, an ext field without a header
+    class).
+    """
 
     read_ahead_mode: Int32 = msgspec.field(name="READ_AHEAD_MODE")
 

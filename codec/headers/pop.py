@@ -1,4 +1,4 @@
-"""Headers of pop consumption (5.x), whose codes exceed int16 and need JSON headers. Times are ms."""
+"""Headers of pop consumption (5.x), whose codes exceed int16 and need JSON headers. Times are in ms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PeekMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
 
 
 class PollingInfoRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
-    """A header without fields of its own."""
+    """A header without further fields."""
 
 
 class PollingInfoResponseHeader(Header, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Headers of reading messages: by pull, by key, or by commit-log offset.
 
-Offsets of a pull are queue offsets; `suspend_timeout_millis` is ms, timestamps are epoch ms.
+Offsets of a pull are queue offsets; `suspend_timeout_millis` is in ms, timestamps are epoch ms.
 """
 
 from __future__ import annotations

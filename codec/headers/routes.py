@@ -1,6 +1,6 @@
 """Headers of a name server: registration, routes, write permission, key-value table.
 
-`body_crc32` is the 31-bit CRC of the body as sent; 0 is not checked.
+`body_crc32` is the 31-bit CRC of the body as sent; 0 means that it is not checked.
 """
 
 from __future__ import annotations

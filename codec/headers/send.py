@@ -76,8 +76,8 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True, forbid_unknow
 class SendMessageRequestHeaderV2(Header, frozen=True, forbid_unknown_fields=True):
     """The values of SendMessageRequestHeader under wire names of one letter.
 
-    A DirectReader leaves a request with more ext fields to the tolerant reader. Its fields may be positional,
-    which makes a header in a third of the time.
+    A DirectReader leaves a request with more ext fields to the tolerant reader. The fields may be positional,
+    so that a header is created in a third of the time.
     """
 
     producer_group: str = field(name="a")

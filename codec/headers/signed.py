@@ -1,5 +1,6 @@
-"""The ext fields of a signature (`remoting.signature`), and the headers of frequent requests that have them,
-too: a reader of typed headers loses no field of a signed request then."""
+"""The ext fields of a signature (`codec.remoting.signature`), and headers of frequent requests with these
+fields, so that a reader of typed headers loses no field of a signed request.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The table of operations: one typed constant for each request code, by which clients and servers encode and
-decode.
+"""The table of operations: one typed constant for each request code, with which clients and servers encode
+and decode.
 
 An operation has the name of its `RequestCode` and is in the module of its area, so that a command imports
-the classes of one area only.
+only the classes of that area.
 
 A client encodes a request and decodes the reply:
 

@@ -1,8 +1,8 @@
-"""The resources that an operation touches, as access control checks them (5.x
-`DefaultAuthorizationContextBuilder`, which leaves out what is addressed by a place in the log).
+"""The resources that an operation accesses, as access control checks them (5.x
+`DefaultAuthorizationContextBuilder`, which omits requests that address a position in the log).
 
-A check passes when any of its actions is allowed; an operation needs all of its checks to pass.
-`permissions` says what that means for the accounts of 4.9.
+A check passes if any of its actions is allowed; an operation needs all of its checks to pass. `permissions`
+defines what this means for the accounts of 4.9.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class ResourceKind(StrEnum):
-    """Kinds of resources, named as in 5.x policies; a message is a resource of ours."""
+    """Kinds of resources, named as in 5.x policies, except that only rmq has messages."""
 
     TOPIC = "Topic"
     GROUP = "Group"
@@ -23,7 +23,7 @@ class ResourceKind(StrEnum):
 
 
 class Action(StrEnum):
-    """Actions, named as in 5.x policies; 4.x has PUB and SUB only."""
+    """Actions, named as in 5.x policies; 4.x has only PUB and SUB."""
 
     PUB = "Pub"
     SUB = "Sub"
@@ -37,11 +37,11 @@ PUB, SUB, CREATE, UPDATE, DELETE, GET = Action
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One check. `named_by` is the path of attributes from the header, or else the body, to the name; it
-    goes through lists.
+    """One check. `named_by` is the path of attributes that leads to the name, from the header or else the
+    body, also through lists.
 
-    A cluster is always that of the broker, so its `named_by` is empty. A message is named by its offset
-    in the commit log or by its offset message id, in the header; its topic decides.
+    A cluster is always that of the broker, so its `named_by` is empty. A message is named in the header, by
+    its commit-log offset or its offset message id; its topic decides.
     """
 
     kind: ResourceKind
@@ -49,7 +49,7 @@ class Access(msgspec.Struct, frozen=True):
     named_by: str = ""
 
     def names(self, header: object, body: object) -> Iterator[str]:
-        """Yield the names of the resources that a request touches, in its order, without duplicates."""
+        """Yield the names of the resources that a request accesses, in order and without duplicates."""
         path = self.named_by.split(".")
         start = header if hasattr(header, path[0]) else body
         seen: set[str] = set()
@@ -75,7 +75,7 @@ def on_cluster(*actions: Action) -> Access:
 
 
 def on_message(*actions: Action, at: str) -> Access:
-    """Return a check of the topic of the message that `at` of the header names."""
+    """Return a check of the topic of the message that the field `at` of the header names."""
     return Access(ResourceKind.MESSAGE, actions, at)
 
 

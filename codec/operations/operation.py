@@ -1,11 +1,11 @@
-"""The entry of the table of operations, which reads and writes requests and replies.
+"""The entry of the table of operations, which encodes and decodes requests and replies.
 
 Headers are classes of `codec.headers`. Bodies are classes of `codec.bodies` or a `list[…]` of one (JSON),
 `PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the users of the
-operation encode themselves). None means no header or no body, `optional(…)` that the body may be missing.
+operation encode themselves). None means no header or no body; `optional(…)` means that the body may be
+missing.
 
-Directions name the ends: C client, A admin tool, B broker, N name server, Ctl controller, FS filter
-server.
+Directions name the ends: C client, A admin tool, B broker, N name server, Ctl controller, FS filter server.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Answer(NamedTuple, Generic[ReplyT, ReplyBodyT]):
 
 
 class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT], frozen=True):
-    """A request code with all that both ends need to know of it.
+    """A request code with everything that both ends need to know about it.
 
-    `answered` is False for a request without a reply; `remark` is that of a successful reply;
-    `refused_on_slave` is True when a slave refuses the request; `access` is what access control checks.
+    `answered` is False for a request without a reply; `remark` is the remark of a successful reply;
+    `refused_on_slave` is True if a slave refuses the request; `access` has the checks of access control.
     """
 
     code: RequestCode
@@ -83,7 +83,7 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
 
     @property
     def json_request(self) -> type[Any] | None:
-        """The type of the JSON body of a request; None if its body is no JSON object."""
+        """The type of the JSON body of a request; None if its body is not a JSON object."""
         form: Any = self.request_body
         if isinstance(form, UnionType):
             form = form.__args__[0]
@@ -125,7 +125,7 @@ AnyOperation = Operation[Any, Any, Any, Any]
 
 
 def optional(form: type[T]) -> type[T | None]:
-    """Return the form of a body that may be missing and is None then."""
+    """Return the form of a body that may be missing, and is then None."""
     either: Any = form | None
     return either  # type: ignore[no-any-return]
 
@@ -134,7 +134,7 @@ def _read_header(cls: Any, command: RemotingCommand) -> Any:
     if cls is None:
         return None
     header = command.header
-    # The header of a reply was read before it was known to which request it replies.
+    # The header of a reply was read before the request to which it belongs was known.
     if isinstance(header, cls):
         return header
     return from_ext(cls, command.ext_fields if header is None else to_ext(header))

@@ -1,13 +1,12 @@
-"""The permissions that accounts of 4.9 need for requests, by the table of operations.
+"""The permissions that accounts of 4.9 need for requests, derived from the table of operations.
 
-PUB and SUB among the actions of a check are the permissions for its topic, of which one is enough; a group
-needs SUB. What changes topics, groups or the cluster needs an administrator; what only reads facts of the
-cluster needs an account. Java checks the operations of `JAVA` alone (4.9.8 `PlainAccessResource.parse`), so
-an account of an administrator needs nothing for the others. A resource whose name is missing or empty is
-none.
+PUB and SUB among the actions of a check are permissions for its topic, of which one is enough; a group needs
+SUB. A change to topics, groups or the cluster needs an administrator; reading facts of the cluster needs an
+account. Java checks only the operations in `JAVA` (4.9.8 `PlainAccessResource.parse`), so the account of an
+administrator needs nothing for the others. A resource whose name is missing or empty is ignored.
 
-Stricter than Java, too: a send to a retry topic needs the group of the topic beside the one that the request
-names.
+One rule is stricter than Java's: a send to a retry topic needs the group of the topic in addition to the
+group that the request names.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ JAVA: Final = frozenset(
         *(R.GET_CONSUMER_LIST_BY_GROUP, R.UPDATE_CONSUMER_OFFSET),
     }
 )
-"""The operations of which Java checks a topic or a group (two of them with gaps)."""
+"""The operations for which Java checks a topic or a group (two of them with gaps)."""
 
 Ext = Mapping[str, str]
 
@@ -45,7 +44,7 @@ _RETRY_GROUPS: Final = {
 
 
 class _Named(NamedTuple):
-    """A check of what a field of the header names."""
+    """A check of the resource that a field of the header names."""
 
     field: str
     is_group: bool
@@ -53,7 +52,7 @@ class _Named(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The needs of an operation. `message` is the check of a message that is to be looked up."""
+    """The needs of an operation. `message` is the check of a message that must be looked up."""
 
     operation: AnyOperation | None = None
     is_for_admins: bool = False
@@ -64,11 +63,11 @@ class Rule(NamedTuple):
 
     @property
     def binds_admins(self) -> bool:
-        """True if an administrator needs the permissions, too."""
+        """True if an administrator also needs the permissions."""
         return self.operation is not None and self.operation.code in JAVA
 
     def needs(self, ext_fields: Ext) -> tuple[Need, ...]:
-        """Return what the header needs, by its ext fields."""
+        """Return the needs that follow from the ext fields of a request."""
         found: dict[Need, None] = {}
         for field, is_group, permission in self.in_header:
             name = ext_fields.get(field)
@@ -84,7 +83,7 @@ class Rule(NamedTuple):
         return tuple(found)
 
     def needs_of_body(self, body: object) -> Iterator[Need]:
-        """Yield what the body needs: there may be thousands."""
+        """Yield the needs that follow from the body of a request; there may be thousands."""
         return chain.from_iterable(
             (
                 on_group(name)
@@ -98,7 +97,7 @@ class Rule(NamedTuple):
 
 
 def permission_of(actions: tuple[Action, ...]) -> Permission:
-    """Return the permissions of which any is enough for a check, none for one of administrators."""
+    """Return the permissions of which any is enough for a check; none if the check is for administrators."""
     permission = Permission(0)
     for action in actions:
         permission |= _BITS.get(action, Permission(0))
@@ -106,7 +105,7 @@ def permission_of(actions: tuple[Action, ...]) -> Permission:
 
 
 def rule_of(operation: AnyOperation) -> Rule:
-    """Return the rule that the checks of an operation make."""
+    """Return the rule that results from the checks of an operation."""
     fields: dict[str, str] = {}
     header: Any = operation.request
     if header is not None:
@@ -135,11 +134,11 @@ def rule_of(operation: AnyOperation) -> Rule:
 
 
 ANY_ACCOUNT: Final = Rule()
-"""The rule of a code that is in no table."""
+"""The rule for a code that no table has."""
 RULES: Final[Mapping[int, Rule]] = {
     int(operation.code): rule_of(operation)
     for area in (acl, brokers, clients, groups, messages, offsets, pop, topics)
     for operation in vars(area).values()
     if isinstance(operation, Operation)
 }
-"""The rules of what brokers serve."""
+"""The rules for the operations that brokers serve."""

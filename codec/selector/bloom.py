@@ -88,7 +88,7 @@ def _int32(value: int) -> int:
 
 
 def murmur3_128(data: bytes) -> int:
-    """Return the first half of MurmurHash3 x64 128 with seed 0, unsigned (Guava's `murmur3_128().asLong()`)."""
+    """Return the first half of MurmurHash3 x64 128 with seed 0, unsigned (Guava `murmur3_128().asLong()`)."""
     first = second = 0
     whole = len(data) - len(data) % BLOCK
     for at in range(0, whole, BLOCK):
