@@ -84,24 +84,24 @@ class Verdict(NamedTuple):
 class Rule(Enum):
     """All facts that are judged. Single wrong bytes of records, entries and items are always damage."""
 
-    LOG_LENGTH = Verdict("commitlog", "a file of another length than the others", NOTE, NOTE)
-    TORN_END = Verdict("commitlog", "bytes behind the last record to which no entry leads", DAMAGE, NOTE)
-    REPEATED = Verdict("commitlog", "a queue offset that a queue has twice")
-    NO_PLACE = Verdict("commitlog", "a topic, queue id or queue offset that cannot be")
+    LOG_LENGTH = Verdict("commitlog", "a file whose length differs from the others", NOTE, NOTE)
+    TORN_END = Verdict("commitlog", "bytes after the last record to which no entry points", DAMAGE, NOTE)
+    REPEATED = Verdict("commitlog", "a queue offset that occurs twice in a queue")
+    NO_PLACE = Verdict("commitlog", "an impossible topic, queue id or queue offset")
     NO_QUEUES = Verdict("consumequeue", "no queue, but records", DAMAGE, NOTE)
     NO_QUEUE = Verdict(
         "consumequeue", "a queue of `topics.json` that is missing, but has records", DAMAGE, NOTE
     )
     ENTRIES_BEFORE = Verdict("consumequeue", "records before the first entry of their queue")
     ENTRIES_AFTER = Verdict("consumequeue", "records after the last entry of their queue", DAMAGE, NOTE)
-    HOLE = Verdict("consumequeue", "a hole in what the next start writes again", DAMAGE, NOTE)
-    BATCH_UNITS = Verdict("batchconsumequeue", "units missing or unlike their records")
+    HOLE = Verdict("consumequeue", "a hole in entries that the next start writes again", DAMAGE, NOTE)
+    BATCH_UNITS = Verdict("batchconsumequeue", "units that are missing or do not match their records")
     NO_INDEX = Verdict("index", "no file, but records with keys", NOTE, NOTE)
     ITEMS_BEFORE = Verdict("index", "records with keys before the first file, or between files")
     ITEMS_AFTER = Verdict("index", "records with keys after the last file", DAMAGE, NOTE)
     NO_CHECKPOINT = Verdict("checkpoint", "missing, but records", NOTE, NOTE)
-    CHECKPOINT = Verdict("checkpoint", "of another size, or unreadable")
-    SAFE_POINT = Verdict("checkpoint", "a safe point that does not fit its CRC")
+    CHECKPOINT = Verdict("checkpoint", "a wrong size, or unreadable")
+    SAFE_POINT = Verdict("checkpoint", "a safe point that does not match its CRC")
     CHECKPOINT_TIMES = Verdict("checkpoint", "a time that no record or index file has", NOTE, NOTE)
     CHECKPOINT_OFFSETS = Verdict("checkpoint", "an offset of 5.x that is not in the log", NOTE, NOTE)
     CHECKPOINT_REST = Verdict("checkpoint", "bytes where nothing is written", NOTE, NOTE)
