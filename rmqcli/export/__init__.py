@@ -1,9 +1,9 @@
-"""Export of messages to Parquet: from a store folder or a topic, on this machine or as a Spark job, in one
-schema.
+"""Export of messages to Parquet, from a store folder or a topic, on this machine or as a Spark job.
 
-Needs the extra `export` (NumPy, PyArrow), for Spark the extra `spark`. The source of an export is never
-changed. Files are written under temporary names and renamed when they are whole; `_SUCCESS` comes last.
-`manifest.json` in `_NAME.rmq` beside the folder lists the content, and where a resumed export continues.
+All of these produce one schema. Requires the extra `export` (NumPy, PyArrow), and for Spark the extra
+`spark`. The source of an export is never changed. Files are written under temporary names and renamed when
+they are complete; `_SUCCESS` comes last. `manifest.json` in `_NAME.rmq` next to the folder lists the content,
+and where a resumed export continues.
 """
 
 from __future__ import annotations

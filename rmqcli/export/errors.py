@@ -4,48 +4,48 @@ from __future__ import annotations
 
 
 class ExportError(Exception):
-    """The export cannot be made; the message names cause and remedy. Nothing partial is left under --out."""
+    """The export cannot be made. The message names cause and remedy. Nothing partial is left under --out."""
 
 
 class OutputExists(ExportError):
-    """The output folder holds something that this export cannot continue: exports never mix."""
+    """The output folder contains something that this export cannot continue; exports never mix."""
 
 
 class LayoutError(ExportError):
-    """An unknown column, partition or compression."""
+    """A column, partition or compression is unknown."""
 
 
 class SourceError(ExportError):
-    """A store folder that cannot be read from here, or cannot be told apart from another one."""
+    """A store folder cannot be read from here, or cannot be told apart from another one."""
 
 
 class MasterError(ExportError):
-    """The address of a Spark master is not one."""
+    """The address of a Spark master is invalid."""
 
 
 class SchemaError(ExportError):
-    """A schema of bodies that cannot be used, or an unknown format; nothing was read."""
+    """A schema of bodies cannot be used, or the format is unknown. Nothing was read."""
 
 
 class DecodeError(ExportError):
-    """A body that does not fit the schema, when that is to end the export."""
+    """A body does not fit the schema, and the export is to end at the first such body."""
 
 
 class TableError(ExportError):
-    """The table, its storage or its catalog refuses; nothing was added."""
+    """The table, its storage or its catalog refused. Nothing was added."""
 
 
 class TableConflict(TableError):
-    """Other writers of the table were faster, again and again."""
+    """Raised when concurrent writers keep winning the commit race."""
 
 
 class TableMismatch(ExportError):
-    """The table has other columns or partitions than the export, or its name is not one."""
+    """The table has other columns or partitions than the export, or its name is invalid."""
 
 
 class MaskError(ExportError):
-    """A mask that is not one, or does not fit its field; nothing was read."""
+    """A mask is invalid, or does not fit its field. Nothing was read."""
 
 
 class PackageError(ExportError):
-    """The archive for executors cannot be made as asked for."""
+    """The archive for executors cannot be made as requested."""

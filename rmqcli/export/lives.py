@@ -1,10 +1,10 @@
-"""The life of a topic: one that was deleted and created again has other messages at the same queue
+"""Detection of topics that were deleted and created again: they have other messages at the same queue
 offsets.
 
-An export remembers the last record that it has of each queue. In one life of a topic the record at a
-queue offset never changes, and commit-log offsets ascend with queue offsets. So another record at the
-same offset, or a later place in the log at a lower offset, is of another life: a resumed export would
-skip the first messages of it.
+An export remembers the last exported record of each queue. As long as a topic exists, the record at a queue
+offset never changes, and commit-log offsets increase with queue offsets. So another record at the same
+offset, or a higher commit-log offset at a lower queue offset, belongs to a recreated topic, whose first
+messages a resumed export would skip.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def explained(queue: object, last: LastRow) -> str:
 
 
 def is_another(last: LastRow, queue_offset: int, commit_log_offset: int) -> bool:
-    """Return True if a record at a queue offset up to that of `last` is of another life."""
+    """Return True if a record at a queue offset up to that of `last` belongs to a recreated topic."""
     if queue_offset == last.queue_offset:
         return commit_log_offset != last.commit_log_offset
     return commit_log_offset > last.commit_log_offset

@@ -32,16 +32,16 @@ from rmqcli.store import CommitLogFiles
 from rmqcli.store.workers import WORTH_A_PROCESS, Progress, Workers
 
 QUEUES_AT_ONCE = 4
-"""Queues read at the same time; each holds one batch."""
+"""The number of queues read at the same time. Each has one batch in memory."""
 
 _PARTS = 8
-"""Parts of a log for several processes, none small and none larger than a file shall be."""
+"""The number of parts of a log for several processes; none is small, and none larger than a file may be."""
 
 
 def export_store(
     store: Path, out: Path, rows: RowFilter, progress: Progress = lambda count: None, **options: Any
 ) -> ExportSummary:
-    """Export the records of a store's commit log that `rows` accepts: `export_stores` with one."""
+    """Export the records of the commit log of a store that `rows` accepts; see `export_stores`."""
     return export_stores([StoreRows(store, rows)], out, progress, **options)
 
 
@@ -55,12 +55,13 @@ def export_stores(
     workers: Workers | None = None,
     part_bytes: int | None = None,
 ) -> ExportSummary:
-    """Export the records of stores' commit logs that the filters accept.
+    """Export the records of the commit logs of stores that the filters accept.
 
-    `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files, from
-    parts of `part_bytes`. With `resume` only what the export under `out` is missing is added. Raises
-    OutputExists if `out` is not empty, or cannot be resumed; CorruptionError at damage, if no other store is
-    whole, and (with `check_crc`) when a consume queue has more entries than there are records;
+    `progress` receives bytes of commit log. `workers` are processes, each of which writes its files from
+    parts of `part_bytes`. With `resume`, only records that the export in `out` lacks are added.
+
+    Raises OutputExists if `out` is not empty, or cannot be resumed; CorruptionError at damage, if no other
+    store is undamaged, and (with `check_crc`) if a consume queue has more entries than there are records;
     FileNotFoundError without a commit log.
     """
     for one in wanted:
@@ -77,7 +78,7 @@ def write_stores(
     workers: Workers | None = None,
     part_bytes: int | None = None,
 ) -> ExportSummary:
-    """Add to a destination what it is missing, as `export_stores` does."""
+    """Add the rows that a destination lacks, like `export_stores`."""
 
     def write(number: int, one: StoreRows) -> list[str]:
         output = Output(into.place, one.path, into.layout, prefix=f"{into.prefix}store-{number:03d}")
@@ -104,7 +105,7 @@ class _Writer(NamedTuple):
     def write(self, places: QueuePlaces | None) -> list[str]:
         """Write the files and return their names."""
         output = self.output if places is None else self.output._replace(prefix=f"{self.output.prefix}-queue")
-        # Without topics only whole files can be read by queues.
+        # Without a choice of topics, only whole files can be read by queues.
         if self.workers is not None and (places is None or self.rows.topics):
             return self._write_in_processes(self.workers, output, places)
         with output.open() as files:
@@ -138,7 +139,7 @@ class _Writer(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """One part, written by a free worker to its own files."""
+    """One part, written by a free worker to separate files."""
 
     part: Part
     rows: RowFilter
@@ -151,7 +152,7 @@ class _Task(NamedTuple):
 
 
 def _write_task(task: _Task) -> list[str] | CorruptionError | UnsoundQueue:
-    """Return the names of the task's files, or the error that kept it from writing them."""
+    """Return the names of the files of a task, or the error that prevented writing them."""
     try:
         with task.output.open() as files:
             for batch in scan(task.part, task.rows, task.places, encoded=True):
@@ -174,10 +175,10 @@ async def export_topic(
     batch_messages: int = BATCH_MESSAGES,
     asked: str | None = None,
 ) -> ExportSummary:
-    """Export queue ranges of topics, pulled from brokers. `progress` receives messages.
+    """Export queue ranges of topics, pulled from brokers. `progress` receives numbers of messages.
 
-    A queue that cannot be read after some tries is in `failed` of the summary, and its messages up to there
-    are exported. Raises the first ClientError if no queue can be read.
+    A queue that cannot be read after some attempts is listed in `failed` of the summary, and its messages up
+    to that point are exported. Raises the first ClientError if no queue can be read.
     """
     with ExportFolder(out, topic_origin(ranges, asked), layout, resume=resume) as folder:
         return await write_topic(client, ranges, folder, progress, batch_messages=batch_messages)
@@ -191,14 +192,14 @@ async def write_topic(
     *,
     batch_messages: int = BATCH_MESSAGES,
 ) -> ExportSummary:
-    """Add to a destination what it is missing, as `export_topic` does."""
+    """Add the rows that a destination lacks, like `export_topic`."""
     started = time.perf_counter()
     limit, writing = trio.CapacityLimiter(QUEUES_AT_ONCE), trio.Lock()
     ends: list[QueueEnd] = []
 
     async def read(wanted: QueueRange, files: Files) -> None:
         async def take(batch: Any) -> None:
-            # Compression takes long; meanwhile the other queues are read. Files accept one batch at a time.
+            # Compression takes long, so other queues are read meanwhile. Files accept one batch at a time.
             async with writing:
                 await trio.to_thread.run_sync(files.write, batch)
             progress(batch.num_rows)

@@ -1,8 +1,8 @@
-"""Work in tasks of about the same size: what is large is cut, what is small goes together, in order.
+"""Work in tasks of about the same size: large items are cut, small ones are combined, in order.
 
-The size of a task follows Spark's file sources (org.apache.spark.sql.execution.datasources.FilePartition
-.maxSplitBytes): the largest one allowed, less if cores would be idle, but not so little that starting a task
-costs more than its work.
+The size of a task follows Spark's file sources
+(org.apache.spark.sql.execution.datasources.FilePartition.maxSplitBytes): the largest size allowed, less if
+cores would be idle, but not so little that starting a task costs more than its work.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TypeVar
 TASK_BYTES = 128 * 1024 * 1024
 """The default of spark.sql.files.maxPartitionBytes."""
 SMALL_TASK_BYTES = 4 * 1024 * 1024
-"""The default of spark.sql.files.openCostInBytes: less is not worth a task."""
+"""The default of spark.sql.files.openCostInBytes. Less is not worth a task."""
 
 T = TypeVar("T")
 
 
 def task_bytes(total: int, most: int, cores: int) -> int:
-    """Return the size of tasks for `total` bytes: at most `most`, a task a core if they are worth it."""
+    """Return the size of tasks for `total` bytes: at most `most`, one task per core if they are worth it."""
     return max(1, min(most, max(SMALL_TASK_BYTES, -(-total // cores))))
 
 
@@ -29,7 +29,7 @@ def packed(
 ) -> list[list[T]]:
     """Return tasks that cost about `size` at most, in the order of the items.
 
-    `cut(item, count)` divides an item that costs more; each of its pieces is a task of its own.
+    `cut(item, count)` divides an item that costs more; each of its pieces is a separate task.
     """
     tasks: list[list[T]] = []
     room = -1
@@ -48,5 +48,5 @@ def packed(
 
 
 def own_cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

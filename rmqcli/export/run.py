@@ -19,7 +19,7 @@ from rmqcli.words import many, messages_at
 
 
 class StoreRows(NamedTuple):
-    """The rows that are wanted of a store folder; `asked`: the topics as the user named them, with patterns."""
+    """The rows wanted from a store folder; `asked`: the topics as the user named them, with patterns."""
 
     store: Path
     rows: RowFilter
@@ -31,16 +31,17 @@ class StoreRows(NamedTuple):
 
 
 class DamagedStore(NamedTuple):
-    """A store folder of which nothing was exported, and the damage."""
+    """A store folder from which nothing was exported, and the damage."""
 
     store: Path
     error: CorruptionError
 
 
 class ExportSummary(NamedTuple):
-    """The files that a run added: `size` in bytes, `seconds` of wall time; `failed` are unfinished queues,
-    `damaged` stores that were left out, and `lost` says what was removed before it could be exported. The
-    bodies of `undecoded` rows did not decode.
+    """The files that a run added: `size` in bytes, `seconds` of wall time.
+
+    `failed` are unfinished queues, `damaged` stores that were left out, and `lost` says which messages were
+    removed before they could be exported. The bodies of `undecoded` rows could not be decoded.
     """
 
     out: str
@@ -63,7 +64,7 @@ def _summary(into: Destination, added: Sequence[FileEntry], started: float) -> E
 
 
 def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
-    """Return the origin of rows of store folders; topics, queue and tags are the same for all."""
+    """Return the origin of rows of store folders. Topics, queue and tags are the same for all of them."""
     stores = tuple(sorted((StoreEntry(one.path, one.rows.broker_name) for one in wanted), key=str))
     rows = wanted[0].rows
     topics = wanted[0].asked or ",".join(sorted(rows.topics)) or None
@@ -73,11 +74,11 @@ def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
 def run_stores_export(
     wanted: Sequence[StoreRows], into: Destination, write: Callable[[int, StoreRows], Iterable[str]]
 ) -> ExportSummary:
-    """Export with `write`, which writes files of the rows of one store, of this number, that are not there
-    yet, and return their names.
+    """Export with `write`, which writes files of the missing rows of one store and returns their names.
 
-    A damaged store is left out if there are others. Raises its CorruptionError if there are none; with
-    `check_crc` it is one, too, when a consume queue has more entries than there are records.
+    `write` receives the number of the store and its rows. A damaged store is left out if there are others. If
+    there are none, raises its CorruptionError; with `check_crc`, a consume queue with more entries than there
+    are records also counts as damage.
     """
     started = time.perf_counter()
     entries: list[FileEntry] = []
@@ -100,7 +101,9 @@ def run_stores_export(
 def _add_store(
     wanted: StoreRows, into: Destination, write: Callable[[StoreRows], Iterable[str]]
 ) -> tuple[list[FileEntry], int | None]:
-    """Return the files of a store's rows, and the commit-log offset at which the next export continues."""
+    """Return the files of the rows of a store, and the commit-log offset at which the next export
+    continues.
+    """
     store = wanted.store
     rows = wanted.rows.after(into.previous, wanted.path)
     require_same_lives(store, rows, into.previous)
@@ -110,13 +113,13 @@ def _add_store(
     left_out = require_rows(store, rows, expected, merged(span for file in entries for span in file.queues))
     if left_out:
         warn(f"{store}: {many(left_out, 'message')} that stand for lost ones are left out")
-    if rows.has_end:  # it left out records before the last one
+    if rows.has_end:  # records before the last one were left out
         return entries, None
     return entries, max([_continued(into.previous, rows), *(file.commit_log_end for file in entries)])
 
 
 def _continued(previous: Manifest | None, rows: RowFilter) -> int:
-    """Return the end of what an earlier export has of a store, at least where this one begins."""
+    """Return the end of what an earlier export has of a store, but at least the beginning of this one."""
     if previous is None:
         return rows.begin_commit_log
     own = (file for file in previous.files if len(previous.stores) == 1 or _is_of(file, rows))
@@ -133,7 +136,9 @@ def topic_origin(ranges: Sequence[QueueRange], asked: str | None = None) -> Orig
 
 
 class Rest(NamedTuple):
-    """Ranges without what an earlier export has, and what was said of messages between them that are gone."""
+    """Ranges without the messages of an earlier export, and the warnings about messages in between that are
+    gone.
+    """
 
     ranges: list[QueueRange]
     lost: list[str]
@@ -168,7 +173,7 @@ def commit_topic(
     started: float,
     lost: Sequence[str] = (),
 ) -> ExportSummary:
-    """Commit the files of these names; raise the first ClientError if nothing was read of any queue."""
+    """Commit the files of these names. Raises the first ClientError if nothing was read from any queue."""
     entries = into.measure(names)
     failed = sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
     if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:

@@ -1,5 +1,5 @@
-"""The progress of an import: a file of lines that only grows, `{"file": NAME, "rows": [[BEGIN, END], …]}`,
-ends excluded.
+"""The progress of an import: an append-only file of lines `{"file": NAME, "rows": [[BEGIN, END], …]}`, ends
+excluded.
 
 A line is written as soon as the broker has acknowledged its rows, so an import that is killed repeats at most
 the rows in flight. The first line names the source and the topic.
@@ -43,7 +43,7 @@ def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class Progress:
-    """A context manager for the progress file of an import; a path of None keeps nothing."""
+    """A context manager for the progress file of an import. With a path of None, nothing is kept."""
 
     def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
         """Raise InputError if the file exists without `resume`, or belongs to another import."""
@@ -62,7 +62,7 @@ class Progress:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        # The last line may be cut short by a kill: its rows count as not sent.
+        # The last line may be cut short by a kill; its rows count as not sent.
         lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
         try:
             head = msgspec.json.decode(lines[0], type=_Head) if lines else self._head
@@ -78,7 +78,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self._path is not None:
             lines = [self._head, *(_Sent(file, rows) for file, rows in self._sent.items())]
-            # Rewritten: the many lines of the last run become few, and a torn one goes.
+            # The file is rewritten, which merges the many lines of the last run and removes a torn one.
             with naming_full_disk(self._path):
                 replace_file(self._path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
@@ -96,7 +96,8 @@ class Progress:
         rows = _joined((number, number + 1) for number in numbers)
         line = msgspec.json.encode(_Sent(file, rows)) + b"\n"
         with naming_full_disk(self._path):
-            # A full disk writes a part without an error; another line after it would make both unreadable.
+            # On a full disk, part of the line may be written without an error; a line after it would make
+            # both unreadable.
             if os.write(self._descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -1,11 +1,11 @@
 """Rows of Parquet files and JSON lines as messages.
 
-Body, flag and properties are kept, and with these keys, tags and the message id (UNIQ_KEY). The times of the
-original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP, epoch milliseconds,
-unless an earlier import has set them. Properties of the first delivery are left out, as by `rmq send
---jsonl`.
+Body, flag and properties are kept, and with the properties the keys, tags and message id (UNIQ_KEY). The
+times of the original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP, in epoch
+milliseconds, unless an earlier import has set them. Properties of the first delivery are left out, as by `rmq
+send --jsonl`.
 
-Rows are numbered from 0 in each file. Memory holds one row group of one file, decoded a few thousand rows at
+Rows are numbered from 0 in each file. One row group of one file is in memory, decoded a few thousand rows at
 a time.
 """
 
@@ -28,7 +28,7 @@ from rmqcli.render.message_json import message_from_json, message_of, sendable
 
 
 class ImportFailed(Exception):
-    """Base class. A row cannot be sent, or was not attempted."""
+    """Base class. A row cannot be sent, or no attempt was made."""
 
 
 class InputNotFound(ImportFailed):
@@ -52,7 +52,7 @@ _LINES = (".jsonl", ".ndjson", ".json")
 
 
 class ImportRow(NamedTuple):
-    """A row: its message, or why there is none; and the queue it came from, if known."""
+    """A row: its message, or the reason why there is none, and the queue it came from, if known."""
 
     file: str
     number: int
@@ -62,9 +62,10 @@ class ImportRow(NamedTuple):
 
 
 def import_files(path: Path) -> list[tuple[str, Path]]:
-    """Return the files to read with their names below `path`, in the order of the manifest, else sorted.
+    """Return the files to read, with their names relative to `path`, in the order of the manifest, or else
+    sorted.
 
-    Names that start with `_` or `.` are not data, as for all readers of Parquet. Raises InputNotFound when
+    As for all readers of Parquet, names that start with `_` or `.` are not data. Raises InputNotFound if
     there are none.
     """
     if not path.is_dir():
@@ -88,7 +89,7 @@ def _is_data(file: Path, root: Path) -> bool:
 
 
 def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
-    """Return the number of rows by the footers; None if a file has lines, or cannot be read."""
+    """Return the number of rows according to the footers; None if a file has lines, or cannot be read."""
     if any(path.suffix not in _PARQUET for _, path in files):
         return None
     import pyarrow as pa
@@ -102,9 +103,11 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
 
 
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
-    """Yield the rows of a file, for `topic`; a last one holds the error that kept it from its end.
+    """Yield the rows of a file, for `topic`.
 
-    Raises InputError if its name is not one of a Parquet or JSON-lines file.
+    If the file cannot be read to its end, the last row has the error.
+
+    Raises InputError if its name is not that of a Parquet or JSON-lines file.
     """
     if path.suffix in _LINES:
         return _read_lines(name, path, topic)
@@ -123,7 +126,7 @@ def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
 
 
 class _Place(msgspec.Struct, rename="camel"):
-    """Other fields of a line, of any type, since lines may be written by hand."""
+    """Other fields of a line. They may be of any type, since lines may be written by hand."""
 
     broker_name: Any = None
     queue_id: Any = None
@@ -235,7 +238,7 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 
 def wanted_columns(schema: Any) -> list[str]:
-    """Return a file's message columns; InputError for a wrong type, or when the body is missing."""
+    """Return the message columns of a file. Raises InputError for a wrong type, or if the body is missing."""
     found = [name for name in _COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
         raise InputError("column body is missing")
@@ -251,7 +254,7 @@ def _check(name: str, kind: Any) -> None:
 
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch, times in milliseconds, without nulls."""
+    """Yield the rows of a batch, with times in milliseconds and without nulls."""
     columns = {name: _values(batch[name], _COLUMNS[name]) for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}

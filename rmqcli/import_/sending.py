@@ -1,7 +1,7 @@
-"""Sending of imported rows: each queue has a task, which sends the rows in order, several in a request.
+"""Sending of imported rows: each queue has a task that sends its rows in order, several per request.
 
-A row that cannot be sent does not stop the rest. A queue that fails `GIVE_UP` times in a row gets no more
-rows; when no queue is left, reading stops.
+A row that cannot be sent does not stop the others. A queue that fails `GIVE_UP` times in a row gets no more
+rows. When no queue is left, reading stops.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rmqcli.import_.rows import ImportFailed, ImportRow
 GIVE_UP = 3
 BATCH_MESSAGES = 64
 READ_ROWS = 256
-"""Rows that a thread reads at once."""
+"""The number of rows that a thread reads at once."""
 
 
 class ImportTarget(Protocol):
@@ -46,7 +46,7 @@ class ImportTarget(Protocol):
 
 
 class Failure(NamedTuple):
-    """A row that was not sent, or may have been, by its number from 0 in its file."""
+    """A row that was not sent, or is in doubt, with its number from 0 in its file."""
 
     file: str
     number: int
@@ -57,7 +57,7 @@ class Failure(NamedTuple):
 class ImportTally:
     """The result of an import: `skipped` rows were sent by an earlier run; `queues` counts messages.
 
-    A broker did not answer the requests with the `unknown` rows, and may have stored them.
+    For the `unknown` rows, a broker did not reply to the request, and may have stored them.
     """
 
     sent: int = 0
@@ -70,23 +70,23 @@ class ImportTally:
 
     @property
     def is_begun(self) -> bool:
-        """True if anything was sent or tried."""
+        """True if any row was sent or attempted."""
         return bool(self.sent or self.failed or self.unknown)
 
 
 class Router:
     """Chooses the queue of each row.
 
-    `keep` takes the queue of the same number, on the same broker if it has one; `hash` decides by the first
-    key, so that equal keys meet; `round-robin` takes queues in turn, as the others do for rows without a
-    queue or key.
+    `keep` uses the queue with the same number, on the same broker if possible. `hash` uses the first key, so
+    that messages with equal keys share a queue. `round-robin` takes turns, as the other two do for rows
+    without a queue or key.
     """
 
     def __init__(self, queues: Sequence[MessageQueue], choice: str) -> None:
         self._queues = sorted(queues)
         self._turn = itertools.cycle(self._queues)
         self.queue_of = {"keep": self._keep, "hash": self._hash}.get(choice, self._next)
-        """Returns the queue of a row and its message; ImportFailed when the topic has no such queue."""
+        """Returns the queue of a row and its message. Raises ImportFailed if the topic has no such queue."""
         self._by_place = {(queue.broker_name, queue.queue_id): queue for queue in self._queues}
         self._by_number = {queue.queue_id: queue for queue in reversed(self._queues)}
 
@@ -117,7 +117,10 @@ class _Item(NamedTuple):
 
 
 class Importer:
-    """Sends rows; `target` None is a dry run that does everything but send. `rate` is messages per second."""
+    """Sends rows; with a `target` of None, a dry run does everything but send.
+
+    `rate` is messages per second.
+    """
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class Importer:
         self._feeding = trio.CancelScope()
 
     async def run(self, rows: Iterator[ImportRow]) -> ImportTally:
-        """Send all rows that were not sent yet."""
+        """Send all rows that were not sent before."""
         async with trio.open_nursery() as nursery:
             with self._feeding:
                 await self._feed(rows, nursery)
@@ -190,6 +193,7 @@ class Importer:
                     [item.row for item in items], ImportFailed(f"not tried: queue {queue} is given up")
                 )
                 continue
+            # `split_batch` returns the same objects, from which the rows are found again.
             by_message = {id(item.message): item for item in items}
             for part in split_batch(item.message for item in items):
                 error = await self._send(target, queue, [by_message[id(message)] for message in part])
@@ -206,7 +210,10 @@ class Importer:
     async def _send(
         self, target: ImportTarget, queue: MessageQueue, items: list[_Item]
     ) -> ClientError | None:
-        """Send one request; if refused, each message by itself, so that only the bad ones are left out."""
+        """Send one request.
+
+        If it is refused, send each message alone, so that only the invalid ones are left out.
+        """
         try:
             await _to_the_end(target, queue, [item.message for item in items])
         except ClientError as error:
@@ -241,7 +248,7 @@ class Importer:
 
 
 async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[Message]) -> None:
-    """Let an interrupt wait for the response, at most the timeout, so that these rows count as sent."""
+    """Make an interrupt wait for the reply, at most until the timeout, so that these rows count as sent."""
     await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         if len(messages) == 1:
@@ -251,7 +258,7 @@ async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[
 
 
 def _is_of_queue(error: ClientError) -> bool:
-    """Return True if the error is not the fault of the messages, so that others would fail as well."""
+    """Return True if the messages did not cause the error, so that others would fail as well."""
     refused = isinstance(error, (BrokerRefused, InvalidRequest))
     return not refused or isinstance(error, (NotFound, NotPermitted))
 

@@ -1,4 +1,7 @@
-"""The topics of a running cluster as tables. A scan reads up to the offsets that the queues have when it begins."""
+"""The topics of a running cluster as tables.
+
+A scan reads up to the ends that the queues have when it begins.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from rmqcli.sql.portal import Portal
 from rmqcli.sql.stores import Bounds
 
 QUEUES_AT_ONCE = 4
-"""Queues read at the same time; each holds one batch."""
+"""The number of queues read at the same time. Each has one batch in memory."""
 
 
 class ClusterTopics:
     """The topics of a cluster; a context manager. `options` are those of `PullConsumer`.
 
-    Its methods are called from threads without trio, and raise ClientError, and Cancelled after `cancel`.
+    Its methods are called from threads without trio. They raise ClientError, and Cancelled after `cancel`.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -43,15 +46,17 @@ class ClusterTopics:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The topics without those of the system, of brokers and of clusters, sorted."""
+        """The topics, except those of the system, of brokers and of clusters, sorted."""
         return self._portal.call(_names)
 
     def has(self, name: str) -> bool:
         return name in self.names or self._portal.call(partial(_has_route, name))
 
     def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
-        """Yield record batches with the rows of the topics of `bounds` within it, and perhaps others of these
-        topics. `check` is called for every batch; its exceptions end the scan.
+        """Yield record batches with all rows of the topics of `bounds` within it, and possibly others of
+        these topics.
+
+        `check` is called for every batch; its exceptions end the scan.
         """
         waiting = [(wanted, wanted.begin) for wanted in self._portal.call(partial(_ranges, bounds))]
         while waiting:
@@ -61,7 +66,7 @@ class ClusterTopics:
             yield from batches
 
     def cancel(self) -> None:
-        """End the calls that are under way."""
+        """End all calls in progress."""
         self._portal.cancel()
 
 
@@ -89,7 +94,7 @@ async def _ranges(bounds: Bounds, consumer: PullConsumer) -> list[QueueRange]:
         except (NoRoute, QueueNotPermitted):
             if len(bounds.topics) == 1:
                 raise
-            continue  # one of all topics that has gone since, or that nobody may read
+            continue  # among all topics, one that has been deleted since, or that nobody may read
         if lost and lost[0].error is not None:
             raise lost[0].error
         found += [one for one in ranges if one.begin < one.end and bounds.takes_queue(one.queue.queue_id)]
@@ -109,7 +114,7 @@ def _range(bounds: Bounds) -> OffsetRange:
 async def _step(
     waiting: Sequence[tuple[QueueRange, int]], consumer: PullConsumer
 ) -> tuple[list[Any], list[tuple[QueueRange, int]]]:
-    """Read one batch of each range; return them, and the ranges that go on."""
+    """Read one batch of each range. Return the batches, and the ranges that continue."""
     batches: list[Any] = []
     following: list[tuple[QueueRange, int]] = []
 

@@ -1,4 +1,4 @@
-"""DuckDB, shut in: it has the tables that it is given, and nothing else. Ctrl-C ends a statement."""
+"""DuckDB in isolation: it has only the tables that it is given. Ctrl-C ends a statement."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from rmqcli.sql.stores import Bounds, bounds_of
 from rmqcli.sql.table import TopicTable
 
 BATCH_ROWS = 256
-"""Rows of a result that are in memory at once, beside what DuckDB holds."""
+"""The rows of a result that are in memory at once, in addition to the memory of DuckDB."""
 EVERYTHING = "rmq.messages"
 _BASE = "~"
-"""The first character of the tables below the views. Names of topics have none."""
+"""The first character of the tables below the views. No topic name contains it."""
 _ALIASES = {"store_time": "store_timestamp", "born_time": "born_timestamp"}
 """Short names of columns, which a view has if a statement contains one of them."""
 _READING = frozenset(("SELECT", "EXPLAIN", "MULTI"))
-"""Statements that read; DESCRIBE, SHOW and SUMMARIZE are SELECT for DuckDB, PIVOT is several."""
+"""Statements that only read. For DuckDB, DESCRIBE, SHOW and SUMMARIZE are SELECT, and PIVOT is several."""
 _PREPARE = "PREPARE rmq AS "
 
 
 class Engine:
-    """A database in memory. Errors are those of DuckDB, unless it says otherwise."""
+    """A database in memory. Its errors are those of DuckDB unless stated otherwise."""
 
     def __init__(self, memory: int, everything: TopicTable) -> None:
         """`memory` is in bytes; `everything` is the table of all messages."""
@@ -44,6 +44,7 @@ class Engine:
         self._duckdb.register(_BASE, everything)
         self._duckdb.execute("CREATE SCHEMA rmq")
         self._duckdb.execute(f'CREATE VIEW {EVERYTHING} AS FROM "{_BASE}"')
+        # Last, because no setting can be changed after it, not even by a statement of the user.
         self._duckdb.execute("SET lock_configuration = true")
 
     def close(self) -> None:
@@ -51,11 +52,11 @@ class Engine:
         self._folder.cleanup()
 
     def interrupt(self) -> None:
-        """End what runs, from any thread."""
+        """End the running statement, from any thread."""
         self._duckdb.interrupt()
 
     def check(self, statement: str) -> None:
-        """Raise InvalidQuery if a text is not one statement, or one that does not only read."""
+        """Raise InvalidQuery if a text is not a single statement, or if it does not only read."""
         kind = self._kind(statement)
         if kind not in _READING:
             raise InvalidQuery(
@@ -69,7 +70,7 @@ class Engine:
         return str(found[0].type.name)
 
     def add(self, name: str, table: TopicTable, statement: str) -> None:
-        """Add a topic as the statement wants it."""
+        """Add the table of a topic, with the aliases that the statement uses."""
         self._duckdb.register(_BASE + name, table)
         aliases = [f"{column} AS {short}" for short, column in _ALIASES.items() if short in statement.lower()]
         columns = ", ".join(["*", *aliases])
@@ -91,7 +92,7 @@ class Engine:
         return relation.to_arrow_reader(BATCH_ROWS)
 
     def _bind(self, statement: str) -> None:
-        """Raise SqlError, with the place that a relation leaves out, if a statement cannot be bound."""
+        """Raise SqlError, with the position that a relation leaves out, if a statement cannot be bound."""
         prefix = "" if self._kind(statement) == "EXPLAIN" else _PREPARE
         try:
             self._duckdb.execute(prefix + statement)
@@ -126,21 +127,23 @@ Outcome = tuple[Any, BaseException | None]
 Job = tuple[Callable[[], Any], "queue.SimpleQueue[Outcome]"]
 
 PATIENCE = 0.5
-"""Seconds after Ctrl-C in which the work can end; after that, it goes on without anybody waiting for it."""
+"""The seconds after Ctrl-C within which the work can end; after that, it continues, but nothing waits for
+it.
+"""
 
 
 class Worker:
-    """One thread, as memory that several threads allocate in turn would not be reused."""
+    """Runs work in one thread, because memory allocated by several threads in turn would not be reused."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         threading.Thread(target=_work, args=(self._jobs,), name="rmq sql", daemon=True).start()
 
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
-        """Return what `work` returns, or raise its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt;
-        so does a signal whose handler raises SystemExit.
+        """Return the result of `work`, or raise its error.
 
-        What is run next waits for work that did not end.
+        Ctrl-C calls `cancel` and raises KeyboardInterrupt; a signal whose handler raises SystemExit does the
+        same. Work that did not end delays the next call.
         """
         ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._jobs.put((work, ended))
@@ -167,7 +170,7 @@ def _work(jobs: queue.SimpleQueue[Job | None]) -> None:
             ended.put((work(), None))
         except BaseException as error:
             ended.put((None, error))
-        del job, work, ended  # and what they hold
+        del job, work, ended  # frees the results and closures while waiting
 
 
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
@@ -184,7 +187,7 @@ class Source(Protocol):
 
 
 class Session:
-    """A context manager; `memory` is the limit of DuckDB in bytes."""
+    """Runs statements on a source; a context manager. `memory` is the limit of DuckDB in bytes."""
 
     def __init__(self, source: Source, memory: int) -> None:
         self._source = source
@@ -204,9 +207,9 @@ class Session:
         self._engine.close()
 
     def run(self, statement: str, show: Show) -> None:
-        """Run one statement and passes its result to `show`. Ctrl-C ends it at once.
+        """Run one statement and pass its result to `show`. Ctrl-C ends it at once.
 
-        Raises InvalidQuery, UnknownTable, SqlError, and what the source raises.
+        Raises InvalidQuery, UnknownTable, SqlError, and the errors of the source.
         """
         if _SHOW_TABLES.fullmatch(statement):
             tables = pa.record_batch([pa.array(self._names(), pa.string())], names=["name"])
@@ -236,7 +239,7 @@ class Session:
 
     @contextmanager
     def _answer(self, statement: str) -> Iterator[Any]:
-        """Yield the reader of a statement's rows. Its topics are tables as long."""
+        """Yield the reader of the rows of a statement. Its topics are tables until the end of the block."""
         topics: list[str] = []
         try:
             reader = self._opened(statement, topics)
@@ -249,7 +252,7 @@ class Session:
                 self._engine.remove(name)
 
     def _opened(self, statement: str, topics: list[str]) -> Any:
-        """Return the reader; add the topics that are asked for until the statement can be bound."""
+        """Return the reader. Adds missing topics as tables until the statement can be bound."""
         while True:
             try:
                 return self._call(lambda: self._engine.open(statement), statement)
@@ -264,7 +267,7 @@ class Session:
             raise InvalidQuery(f"{name}: of all tables only {EVERYTHING} is in a schema")
         if not self._call(lambda: self._source.has(name)):
             raise UnknownTable(name, self._names())
-        # SQL ignores case, so it would take one of these topics for the other.
+        # SQL ignores case, so it would confuse these topics.
         others = (one for one in self._names() if one != name and one.casefold() == name.casefold())
         other = next((one for one in others if one in statement), None)
         if other is not None:
@@ -278,7 +281,7 @@ class Session:
             yield batch
 
     def _scan(self, topic: str | None, filter: Any | None) -> Iterator[Any]:
-        """Yield batches for a table; DuckDB would make texts of errors, so they are kept."""
+        """Yield batches for a table. Errors are kept, because DuckDB would turn them into texts."""
         cancelled = self._cancelled
 
         def check() -> None:
@@ -296,10 +299,10 @@ class Session:
             raise
 
     def _call(self, work: Callable[[], T], statement: str = "") -> T:
-        """Return what `work` returns; it uses DuckDB or the source. Raises KeyboardInterrupt soon after
-        Ctrl-C.
+        """Return the result of `work`, which uses DuckDB or the source.
 
-        An error of a scan is raised as it was; one of the operating system, too.
+        Raises KeyboardInterrupt soon after Ctrl-C. An error of a scan or of the operating system is raised
+        unchanged.
         """
         try:
             return self._worker.run(work, self._cancel)

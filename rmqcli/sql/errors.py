@@ -10,15 +10,15 @@ import msgspec
 
 
 class SqlError(Exception):
-    """A query that failed; the message is one line."""
+    """A query failed. The message is one line."""
 
 
 class InvalidQuery(SqlError):
-    """A query that cannot run: its text is wrong, or it asks for more than reading; nothing was read."""
+    """A query cannot run, because its text is wrong or it does more than read. Nothing was read."""
 
 
 class UnknownTable(SqlError):
-    """A table that is no topic; `known` are the topics that are there."""
+    """A table is not a topic; `known` are the existing topics."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
         super().__init__(f"topic {name} not found; list the tables with: show tables")
@@ -29,17 +29,20 @@ class UnknownTable(SqlError):
 class ReadAgain(SqlError):
     """The consume queues of a store turned out to be wrong while rows were read by them.
 
-    From now on the store is read without them, so the same query can be run again.
+    From then on, the store is read without them, so the same query can be run again.
     """
 
 
 _DOCUMENT = re.compile(r"\{.*\}", re.DOTALL)
 _NOT_THE_QUERY = frozenset(("Out of Memory", "INTERNAL", "FATAL", "IO", "INTERRUPT"))
-"""Kinds of errors for which the query is not to blame."""
+"""Kinds of errors that are not the fault of the query."""
 
 
 def failure_of(error: Exception, statement: str, before: int = 0) -> SqlError:
-    """Return the error of a statement as one of ours; `before`: bytes that DuckDB got in front of it."""
+    """Return the error of a statement as one of ours.
+
+    `before`: the bytes that DuckDB received before the statement.
+    """
     found = _document(str(error))
     text = str(found.get("exception_message", error)).strip()
     if found.get("type") == "Table" and "name" in found:
@@ -62,7 +65,7 @@ def _document(text: str) -> Mapping[str, Any]:
 
 
 def _place(position: str | None, statement: str, before: int) -> str:
-    """Return `line 1, column 8: `, counted from 1, or "" for an unknown byte."""
+    """Return `line 1, column 8: `, counted from 1, or "" for an unknown position."""
     if position is None or not position.isdigit():
         return ""
     text = statement.encode()[: max(0, int(position) - before)].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""A loop of trio in a thread of its own, for DuckDB's threads, which know nothing of trio.
+"""A trio loop in a separate thread, for DuckDB's threads, which do not use trio.
 
 Calls can be cancelled from any thread, so that Ctrl-C does not wait for a server that does not respond.
 """
@@ -24,7 +24,9 @@ class Cancelled(Exception):
 
 
 class Portal(Generic[T]):
-    """A context manager that keeps what `opened` opens, for calls that get it as their argument."""
+    """A context manager that keeps the result of `opened` open, for calls that receive it as their
+    argument.
+    """
 
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._opened = opened
@@ -63,7 +65,7 @@ class Portal(Generic[T]):
             await self._end.wait()
 
     def call(self, function: Callable[[T], Awaitable[R]]) -> R:
-        """Return what `function` returns. Called from a thread without trio. Raises Cancelled."""
+        """Return the result of `function`. Must be called from a thread without trio. Raises Cancelled."""
         return trio.from_thread.run(self._call, function, trio_token=self._token)
 
     async def _call(self, function: Callable[[T], Awaitable[R]]) -> R:
@@ -76,7 +78,7 @@ class Portal(Generic[T]):
         raise Cancelled
 
     def cancel(self) -> None:
-        """Cancel all calls that are under way."""
+        """Cancel all calls in progress."""
 
         def cancel() -> None:
             for scope in tuple(self._scopes):

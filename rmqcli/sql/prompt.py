@@ -19,11 +19,14 @@ _PIECES = re.compile(
     r"""|.""",
     re.DOTALL,
 )
-"""Texts, names and comments, in which a semicolon ends nothing; one that is not closed goes on to the end."""
+"""Strings, names and comments, in which a semicolon ends nothing.
+
+One that is not closed extends to the end.
+"""
 
 
 def split(text: str) -> tuple[list[str], str]:
-    """Return the statements that a semicolon ends, without it, and the begun one, "" if there is none."""
+    """Return the statements ended by a semicolon, without it, and the unfinished one, or ""."""
     found: list[str] = []
     begin = 0
     for piece in _PIECES.finditer(text):
@@ -44,13 +47,14 @@ _ENDS = frozenset((".quit", ".exit", "quit", "exit"))
 
 
 def history_path() -> Path:
-    """Return the file in the user's state folder, or in the one that RMQ_STATE_DIR names."""
+    """Return the file in the user's state folder, or in the folder named by RMQ_STATE_DIR."""
     return state_folder() / "sql_history"
 
 
 def converse(execute: Callable[[str], None]) -> None:
-    """Pass statements to `execute` until the input ends. KeyboardInterrupt, also of `execute`, ends a
-    statement.
+    """Pass statements to `execute` until the input ends.
+
+    KeyboardInterrupt, even from `execute`, ends a statement.
 
     The terminal must be standard input and output.
     """
@@ -80,7 +84,7 @@ def _read(execute: Callable[[str], None]) -> None:
 
 
 def _take(begun: str, line: str, execute: Callable[[str], None]) -> str:
-    """Execute what is complete with this line; return the begun statement."""
+    """Execute the statements that this line completes. Return the unfinished one."""
     if not begun and line.strip() == ".help":
         note(HELP)
         return ""
@@ -93,7 +97,10 @@ def _take(begun: str, line: str, execute: Callable[[str], None]) -> str:
 
 
 class _History:
-    """The history of readline in a file; without readline, or where it cannot be written, there is none."""
+    """The history of readline in a file.
+
+    There is none without readline, or where the file cannot be written.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""The result of a statement, which comes in batches: its values, shown or saved as a Parquet file."""
+"""The result of a statement, which arrives in batches: its values, displayed or saved as a Parquet file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
 
 
 def rows_of(batch: Any, *, lines: bool = False) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a record batch; for tables and `lines`, objects and nested lists are JSON."""
+    """Yield the rows of a record batch. For tables and `lines`, objects and nested lists become JSON."""
     return zip(*(_values(column, lines) for column in batch.columns), strict=True)
 
 
@@ -29,7 +29,7 @@ def is_number(kind: Any) -> bool:
 
 def _values(column: Any, lines: bool) -> list[Any]:
     if pa.types.is_timestamp(column.type):
-        # Arrow's texts have no limits; Python's times end with the year 9999, before DuckDB's infinity.
+        # Arrow's texts cover all times; Python's end with the year 9999, before DuckDB's infinity.
         return [text and _moment(text) for text in column.cast(pa.string()).to_pylist()]
     values: list[Any] = column.to_pylist()
     read = _reader(column.type)
@@ -48,13 +48,13 @@ def _is_nested(kind: Any) -> bool:
 
 
 def _moment(text: str) -> str:
-    if text.startswith("<"):  # Arrow's text of what it has no date for
+    if text.startswith("<"):  # Arrow's text for a value without a date
         return "-infinity" if ": -" in text else "infinity"
     return _MILLISECONDS.sub(r"\1", text.replace(" ", "T", 1))
 
 
 def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Return the function for values of an Arrow type; `_same` if they need none."""
+    """Return the conversion of values of an Arrow type; `_same` if none is needed."""
     if any(is_one(kind) for is_one in _PLAIN):
         return _same
     if pa.types.is_map(kind):
@@ -116,7 +116,10 @@ _SHOWN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 
 
 class Result:
-    """The rows of a statement, which can be read once. Columns of the same name are told apart by numbers."""
+    """The rows of a statement, which can be read once.
+
+    Columns of the same name are distinguished by numbers.
+    """
 
     def __init__(self, schema: Any, batches: Iterator[Any]) -> None:
         names = _told_apart(schema.names)
@@ -131,7 +134,7 @@ class Result:
             yield batch.rename_columns(self.schema.names)
 
     def rows(self, *, lines: bool = False) -> Iterator[Sequence[Any]]:
-        """Yield rows of values as they are shown: in JSON, or in tables and `lines`."""
+        """Yield rows of values as they are displayed: in JSON, or in tables and `lines`."""
         for batch in self.batches():
             yield from rows_of(batch, lines=lines)
 
@@ -150,13 +153,13 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 
 
 ROW_GROUP_BYTES = 1 << 26
-"""Bytes of rows that are gathered for a row group."""
+"""The bytes of rows that are gathered for a row group."""
 
 
 def save(out: Path, result: Result) -> tuple[int, int]:
-    """Write the rows, batch by batch; return their number and the size of the file in bytes.
+    """Write the rows, batch by batch. Return their number and the size of the file in bytes.
 
-    An error leaves an older file as it was, and no other one.
+    After an error, an older file is unchanged, and no other file is left.
     """
     rows = 0
     with replacing(out) as file, parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:

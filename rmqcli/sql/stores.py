@@ -1,7 +1,8 @@
 """The topics of store folders as tables.
 
-Records are found as an export finds them: by the consume queues where they can be trusted, else by walking
-the commit log; a range of store times by samples. A queue with more entries than there are records is damage.
+Records are found as in an export: by the consume queues where they can be trusted, otherwise by walking the
+commit log; a range of store times is found by samples. A queue with more entries than there are records is
+damage.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from rmqcli.store.read.tables import topics
 
 _ORDERED = ("queue_id", "queue_offset", "commit_log_offset", "store_timestamp")
 _TESTED_QUEUES = 256
-"""Numbers of queues that are looked at one by one: a list of numbers is no range."""
+"""The number of queue ids tested one by one, because a list of ids is not a range."""
 _FORMAT = ds.IpcFileFormat()
 _FILES = LocalFileSystem()
 
 
 class Interval(NamedTuple):
-    """Numbers from `low` to `high`, both included; None is open."""
+    """Numbers from `low` to `high`, both included; None is unbounded."""
 
     low: int | None = None
     high: int | None = None
@@ -48,13 +49,15 @@ class Interval(NamedTuple):
 
     @property
     def only(self) -> int | None:
-        """The number, if there is one only."""
+        """The number, if there is only one."""
         return self.low if self.low == self.high else None
 
 
 class Bounds(NamedTuple):
-    """Bounds by column; times in µs. `topics` are those of the known ones that a row can have, `not_queues` IDs
-    within the bounds that none has.
+    """Bounds by column; times in µs.
+
+    `topics` are the known topics that a row can have, `not_queues` the queue ids within the bounds that no
+    row can have.
     """
 
     topics: frozenset[str]
@@ -106,7 +109,7 @@ def _possible(filter: Any, guarantees: list[Any]) -> list[int]:
 
 
 def _interval(filter: Any, name: str) -> Interval | None:
-    """Return None if the filter is never true."""
+    """Return the bounds of a column; None if the filter is never true."""
     column, kind = ds.field(name), schema().field(name).type
     width = 8 * kind.byte_width - 1
     least, most = -(1 << width), (1 << width) - 1
@@ -131,8 +134,9 @@ def _interval(filter: Any, name: str) -> Interval | None:
 
 
 def _first(holds: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Return the least number for which a statement holds, which then holds for all above; None if it holds
-    for all.
+    """Return the least number for which a statement holds, assuming it then holds for all greater ones.
+
+    None if it holds for all numbers.
     """
     if holds(least):
         return None
@@ -148,8 +152,9 @@ _OPEN = Bounds(frozenset())
 
 @dataclass(frozen=True, slots=True)
 class WatchedRows(RowFilter):
-    """A row filter that calls `check` for every batch that is read, even if it has no wanted row, and uses only
-    the queues within `bounds`.
+    """A row filter that uses only the queues within `bounds`.
+
+    It calls `check` for every batch that is read, even for one without wanted rows.
     """
 
     check: Callable[[], None] = lambda: None
@@ -167,7 +172,7 @@ class WatchedRows(RowFilter):
 class Stores:
     """The topics of the stores of one or several brokers.
 
-    With `verify` a wrong CRC is damage; with `walk` consume queues are not used.
+    With `verify`, a wrong CRC is damage; with `walk`, consume queues are not used.
     """
 
     def __init__(self, sources: Sequence[StoreSource], *, verify: bool = True, walk: bool = False) -> None:
@@ -180,12 +185,15 @@ class Stores:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The topics without those of the system, sorted."""
+        """The topics, except system topics, sorted."""
         found = {name for source in self._sources for name in _topics(source)}
         return sorted(name for name in found if not is_system_topic(name))
 
     def has(self, name: str) -> bool:
-        """Return True if there is a topic of this name; a store without consume queues may have any."""
+        """Return True if there is a topic of this name.
+
+        If the store has no consume queues, any topic may exist.
+        """
         try:
             check_topic(name)
         except ValueError:
@@ -194,12 +202,12 @@ class Stores:
         return is_stored and any(has_topic(source.path, name) for source in self._sources)
 
     def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
-        """Yield record batches with the rows of the topics of `bounds` within it, and perhaps others of these
-        topics. `check` is called often; its exceptions end the scan.
+        """Yield record batches with all rows of the topics of `bounds` within it, and possibly others of
+        these topics.
 
-        Raises CorruptionError at damage, ReadAgain.
+        `check` is called often; its exceptions end the scan. Raises CorruptionError at damage, and ReadAgain.
         """
-        # The commit log is walked faster than all of its topics are read by their queues.
+        # Walking the commit log is faster than reading all of its topics by their queues.
         walked = len(bounds.topics) > 1 and bounds.topics.issuperset(self.names)
         rows = _rows(frozenset() if walked else bounds.topics, bounds, self._verify, check)
         for source in self._sources:
@@ -208,7 +216,7 @@ class Stores:
                 yield from (_only(batch, bounds.topics) for batch in batches) if walked else batches
 
     def cancel(self) -> None:
-        """Do nothing: a scan calls its `check` often enough."""
+        """Do nothing, because a scan calls its `check` often enough."""
 
     def _read(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
         expected = count_entries(source.path, rows) if self._verify else {}

@@ -1,7 +1,8 @@
-"""A topic, or all of them, as an Arrow data set, which DuckDB asks for the columns and the rows that it needs.
+"""A topic, or all topics, as an Arrow data set, from which DuckDB requests the columns and rows that it
+needs.
 
 DuckDB calls `scanner` of a data set with names of columns and a filter, and reads the stream of the result.
-It does not filter again: every batch is filtered here.
+It does not filter again, so every batch is filtered here.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import pyarrow.dataset as ds
 from codec.scan.arrow import schema
 
 Batches = Callable[[Any | None], Iterator[Any]]
-"""Returns record batches of the export schema with all rows that a filter accepts, and perhaps others."""
+"""Returns record batches of the export schema with all rows that a filter accepts, and possibly others."""
 
 
 class TopicTable(ds.Dataset):  # type: ignore[misc]
-    """A data set whose rows are read when they are needed."""
+    """A data set whose rows are read on demand."""
 
     def __init__(self, batches: Batches) -> None:
-        # The class itself has no instances, so its __init__ is left out.
+        # `ds.Dataset` has no instances itself, so its __init__ is not called.
         self._batches = batches
 
     @property
@@ -32,12 +33,15 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]
     def scanner(
         self, columns: Sequence[str] | None = None, filter: Any | None = None, **options: Any
     ) -> _Scan:
-        """Return what DuckDB reads; options of Arrow's own scans, such as batch sizes, do not apply."""
+        """Return the scan that DuckDB reads.
+
+        Options of Arrow's own scans, such as batch sizes, have no effect.
+        """
         return _Scan(self._batches, schema().names if columns is None else list(columns), filter)
 
 
 class _Scan:
-    """One reading of the rows that a filter accepts."""
+    """One read of the rows that a filter accepts."""
 
     def __init__(self, batches: Batches, columns: Sequence[str], filter: Any | None) -> None:
         self._batches = batches

@@ -1,12 +1,13 @@
-"""Records found by the consume queues: records of other queues are not read from the commit log.
+"""Records found through the consume queues: records of other queues are not read from the commit log.
 
-With topics their queues are enough, and no others are opened. Without any (a queue id, tags, offsets) the
-entries of all queues must be contiguous in the log; gaps between them, records of a deleted topic say, are
-walked.
+With a choice of topics, their queues suffice, and no others are opened. Without one (but with a queue id,
+tags or offsets), the entries of all queues must be contiguous in the log; gaps between them, for example
+records of a deleted topic, are walked.
 
-Queues are trusted only where that is safe: up to where they are known to be complete (`dispatched.py`),
-unless the machine lost power: a store without a clean stop (`abort` exists and no broker runs) is walked. So
-is one whose queues have a hole, do not ascend, or point at other records. The log behind is always walked.
+Queues are trusted only where that is safe: up to the offset where they are known to be complete
+(`last_indexed`, `newest_entry`), unless the machine lost power. A store that was not stopped cleanly (`abort`
+exists and no broker runs) is walked. So is one whose queues have a hole, do not ascend, or point to other
+records. The log after that offset is always walked.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ Result = TypeVar("Result")
 
 
 class QueuePlaces(NamedTuple):
-    """Queue files to search; every record before commit-log offset `end` is in its queue, if it is in any. A
-    part with more than `most_gaps` gaps between entries is walked. Picklable.
+    """Queue files to search. Every record before commit-log offset `end` is in its queue, if it is in any.
+
+    A part with more than `most_gaps` gaps between entries is walked. Can be pickled.
     """
 
     files: list[QueueFile]
@@ -57,7 +59,7 @@ class QueuePlaces(NamedTuple):
 
 
 def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple[Part, QueuePlaces | None]]:
-    """Yield parts of a log with their own places, without parts that have none."""
+    """Yield parts of a log, each with its queue files, without parts that have none."""
     for part in parts:
         own = places and places.within(part)
         if own is None or own.files or (part.base or 0) + part.end > own.end:
@@ -65,7 +67,7 @@ def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple
 
 
 def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
-    """Return None if the commit log has to be walked, with a warning when a queue is the cause."""
+    """Return None if the commit log has to be walked, after a warning if a queue is the cause."""
     try:
         return _places(store, rows)
     except UnsoundQueue as error:
@@ -74,7 +76,7 @@ def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
 
 
 def by_queues_or_walked(places: QueuePlaces | None, export: Callable[[QueuePlaces | None], Result]) -> Result:
-    """Call `export` with places; with None, after a warning, when they turn out to be unsound."""
+    """Call `export` with `places`, or, if they turn out to be unsound, with None after a warning."""
     if places is not None:
         try:
             return export(places)
@@ -95,8 +97,8 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
         return None
     if (store / "abort").exists() and not is_locked(store):
         return None
-    # The newest entry itself is left out: a broker may be writing it. What is added from now on follows it.
-    # The index comes before the queues, which then have what it knows.
+    # The newest entry itself is left out, because a broker may be writing it; entries added from now on
+    # follow it. The index is read before the queues, which then contain every record that it knows.
     indexed = last_indexed(store) if rows.topics else 0
     queues = [
         queue for queue in queues_of(store, rows.topics) if not (queue.topic or "").startswith(LMQ_PREFIX)
@@ -106,15 +108,15 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
     end = max(indexed, newest_entry(queues, store))
     queues = [queue for queue in queues if not rows.topics or rows.takes_queue(queue.topic, queue.queue_id)]
     files = (file for queue in queues for file in bounded(queue))
-    # Without topics the entries of all records show whether something lies between them.
+    # Without topics, the entries of all records show whether there is something between them.
     return QueuePlaces([one for one in files if not rows.topics or one.may_have(rows.begin, rows.end)], end)
 
 
 def scan(part: Part, rows: RowFilter, places: QueuePlaces | None, *, encoded: bool = False) -> Iterator[Any]:
-    """Yield record batches of the part's records, found by queues where there are `places`.
+    """Yield record batches of the records of a part, found through queues where there are `places`.
 
-    With topics a part may begin and end anywhere; without, parts are whole files. Raises UnsoundQueue, which
-    may concern other parts, too, and CorruptionError at a damaged record.
+    With a choice of topics, a part may begin and end anywhere; otherwise parts are whole files. Raises
+    UnsoundQueue, which may also concern other parts, and CorruptionError at a damaged record.
     """
     if places is None:
         yield from scan_part(part, rows, encoded=encoded)
@@ -186,7 +188,7 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
-    """Return True if each entry points at its record, so that none of a queue is missing."""
+    """Return True if each entry points to its record, so that no record of a queue is missing."""
     said = (entries.places, entries.sizes, entries.queue_ids, entries.offsets)
     names = ("commit_log_offset", "store_size", "queue_id", "queue_offset")
     if not all((batch[name].to_numpy() == column).all() for name, column in zip(names, said, strict=True)):

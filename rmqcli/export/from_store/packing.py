@@ -1,4 +1,4 @@
-"""Parts of a commit log as tasks, by the bytes of the records that are wanted of them."""
+"""Parts of a commit log as tasks, by the bytes of their wanted records."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from rmqcli.store.read.files import NamedFile, data_extents
 
 
 class PlacedPart(NamedTuple):
-    """A part, and the places of its records if queues know them. Picklable."""
+    """A part, and its queue files if its records can be found by queues. Can be pickled."""
 
     part: Part
     places: QueuePlaces | None
 
 
 def sized(parts: Sequence[Part], places: QueuePlaces | None) -> list[tuple[PlacedPart, int]]:
-    """Return the parts that may have wanted records, and the bytes of these, as the queues let expect."""
+    """Return the parts that may have wanted records, each with the bytes of these, estimated from the
+    queues.
+    """
     return [(PlacedPart(*one), _bytes_of(PlacedPart(*one))) for one in divided(parts, places)]
 
 
 def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[PlacedPart]]:
-    """Return tasks of about `size` bytes, each a piece of a part, or parts that follow one another."""
+    """Return tasks of about `size` bytes, each a piece of one part, or consecutive parts."""
 
     def cut(one: tuple[PlacedPart, int], count: int) -> list[tuple[PlacedPart, int]]:
         return [(piece, 0) for piece in _cut(one[0], count)]
@@ -37,9 +39,9 @@ def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[Pl
 
 
 def _cut(placed: PlacedPart, count: int) -> list[PlacedPart]:
-    """Cut where there is data: a preallocated file ends with a hole, which the last piece has."""
+    """Cut where there is data: a preallocated file ends with a hole, which belongs to the last piece."""
     part, places = placed
-    # Without a base the places of records are unknown before the first is read.
+    # Without a base, the offsets of records are unknown until the first one is read.
     if part.base is None:
         return [placed]
     size = _data_end(part) - part.begin
@@ -58,7 +60,7 @@ def _bytes_of(placed: PlacedPart) -> int:
 
 
 def _share(file: QueueFile, low: int, high: int) -> int:
-    """Return the bytes of a queue's records in [low, high), as if they were spread evenly."""
+    """Return the bytes of the records of a queue in [low, high), assuming that they are spread evenly."""
     stretch = file.last + 1 - file.first
     return file.record_bytes * max(0, min(high, file.last + 1) - max(low, file.first)) // stretch
 

@@ -1,4 +1,4 @@
-"""The rows of a store that an export wants, as a filter over columns. Picklable."""
+"""The rows of a store that an export selects, as a filter over columns. It can be pickled."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ from rmqcli.store.read.tables import topics
 
 _PREPARED = MessageSysFlag.TRANSACTION_PREPARED
 _ROLLED_BACK = MessageSysFlag.TRANSACTION_ROLLBACK
-"""Both bits of the state; one of them is the bit of prepared messages."""
+"""Both bits of the state, one of which is the bit of prepared messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A filter that accepts everything when empty. Queue offsets and store times (ms) are half-open.
+    """A filter that accepts everything when empty.
 
-    `begin_commit_log` is a commit-log offset. With `check_crc` a wrong CRC is damage. Rolled-back records are
-    never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. Nor are
-    the messages that it puts in the place of lost ones. With a topic, queue, tag or queue offset, or
-    `only_queued`, prepared ones are not accepted either: no queue has them. All rows are said to be of
-    `broker_name`.
+    Ranges of queue offsets and store times (ms) are half-open.
+
+    `begin_commit_log` is a commit-log offset. With `check_crc`, a wrong CRC is damage. Rolled-back records
+    are never accepted, because they are not messages, and because `rmq inspect salvage` fills lost ranges
+    with them; nor are the messages with which it replaces lost ones. With a topic, queue, tag or queue
+    offset, or with `only_queued`, prepared messages are not accepted either, because no queue contains them.
+    All rows get `broker_name`.
 
     The records of a range of times are found by samples `sample_bytes` apart, in a log whose clock was set
     back by at most `set_back_ms`.
@@ -59,17 +61,18 @@ class RowFilter:
     sample_bytes: int = 1 << 20
     broker_name: str | None = None
     done: Mapping[tuple[str, int], int] = field(default_factory=dict, hash=False)
-    """Queue offsets by topic and queue id: only records from there on are wanted of these queues."""
+    """Queue offsets by topic and queue id; of these queues, only records from there on are wanted."""
 
     @property
     def has_end(self) -> bool:
-        """Returns True if records that are left out may lie before accepted ones."""
+        """True if records that are left out may precede accepted ones."""
         return self.end is not None or self.end_time is not None
 
     def after(self, previous: Manifest | None, store: str) -> RowFilter:
-        """Return the filter without what an earlier export has of a store.
+        """Return the filter without the records of a store that an earlier export has.
 
-        With `only_queued` other exports, of the running cluster say, may have gone on in the queues.
+        With `only_queued`, other exports, for example of the running cluster, may have continued in the
+        queues.
         """
         if previous is None:
             return self
@@ -86,7 +89,7 @@ class RowFilter:
 
     @property
     def asks_queues(self) -> bool:
-        """Returns True if consume queues can answer a part of the filter."""
+        """True if consume queues can answer part of the filter."""
         return bool(self.topics or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
 
     def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
@@ -97,12 +100,14 @@ class RowFilter:
         return self.done.get((topic, queue_id), 0)
 
     def messages(self, batch: Any) -> Any:
-        """Return the accepted messages of a batch of records, those of an inner batch as rows of their own.
+        """Return the accepted messages of a batch of records, with one row for each message of an inner
+        batch.
 
-        The queue offset and tags of such a record are those of its first message, or none.
+        Queue offset and tags of the record of an inner batch are those of its first message, or missing.
         """
         if not np.any(batch["sys_flag"].to_numpy() & WRAPPED == WRAPPED):
             return self.apply(batch)
+        # These fields apply to messages, not to the record of an inner batch.
         records = replace(self, tags=frozenset(), begin=None, end=None, done={})
         return self.apply(inner_rows(records.apply(batch)))
 
@@ -150,7 +155,7 @@ class RowFilter:
 
 
 def _is_stored(batch: Any) -> Any:
-    """Return a mask of the messages that a broker stored: not the stand-ins of a salvaged store."""
+    """Return a mask of the messages that a broker stored, as opposed to those that fill a salvaged store."""
     hosts = (batch["store_host"], batch["born_host"])
     return pc.invert(reduce(pc.and_, (pc.equal(column, NO_HOST) for column in hosts)))
 
@@ -169,8 +174,8 @@ class StoreSource(NamedTuple):
 def store_sources(paths: Sequence[Path], names: Sequence[str] = ()) -> list[StoreSource]:
     """Return the folders with their brokers; `names` are those of all folders, in order, or empty.
 
-    Raises SourceError if two folders belong to the same broker, or one of several to an unknown one: rows
-    could not be told apart.
+    Raises SourceError if two folders belong to the same broker, or one of several to an unknown one, because
+    their rows could not be told apart.
     """
     if names and len(names) != len(paths):
         raise SourceError(
@@ -200,13 +205,13 @@ def _require_apart(sources: Sequence[StoreSource]) -> None:
 
 
 def broker_name_of(store: Path) -> str | None:
-    """Return the name of the broker that wrote a store folder; None if nothing tells, or several things do."""
+    """Return the name of the broker that wrote a store folder; None if it is unknown or ambiguous."""
     configured = (_configured(store / name, store) for name in _CONFIGS)
     return next((name for name in configured if name), None) or _registered(store)
 
 
 def _configured(config: Path, store: Path) -> str | None:
-    """Return the brokerName of a broker.conf; None if there is none, or it is for another store."""
+    """Return the brokerName of a broker.conf; None if there is none, or if the file is for another store."""
     try:
         properties = parse_properties(config.read_text())
     except (OSError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ _MAX_MS = (2**63 - 1) // 1000
 
 
 class QueueRange(NamedTuple):
-    """Queue offsets [begin, end) of a queue; store times in ms, half-open, None is open."""
+    """Queue offsets [begin, end) of a queue. Store times are in ms and half-open; None is unbounded."""
 
     queue: MessageQueue
     begin: int
@@ -33,7 +33,7 @@ class QueueRange(NamedTuple):
     end_time: int | None = None
 
     def cut(self, count: int) -> list[QueueRange]:
-        """Cut the range into `count` ranges of about the same size, at least one."""
+        """Cut the range into `count` ranges (at least one) of about the same size."""
         count = max(count, 1)
         cuts = [self.begin + (self.end - self.begin) * number // count for number in range(count + 1)]
         return [self._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
@@ -52,10 +52,10 @@ async def read_some(
     batch_bytes: int = BATCH_BYTES,
     lost: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, int | None]:
-    """Pull a record batch from `offset` on; also returns the next offset, None at the end of the range.
+    """Pull a record batch from `offset` on. Return it with the next offset, None at the end of the range.
 
     A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed
-    are skipped with a warning, which `lost` receives, too. Raises ClientError.
+    are skipped with a warning, which is also passed to `lost`. Raises ClientError.
     """
     gathered: list[MessageExt] = []
     size = 0
@@ -105,8 +105,9 @@ T = TypeVar("T")
 
 
 class QueueEnd(NamedTuple):
-    """The end of a queue: all of `wanted` before offset `reached` is exported; `error` says why not all, `lost`
-    what was removed while it was read.
+    """The end of a queue: all of `wanted` before offset `reached` was exported.
+
+    `error` says why the rest was not, `lost` which messages were removed while it was read.
     """
 
     wanted: QueueRange
@@ -116,14 +117,14 @@ class QueueEnd(NamedTuple):
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Return one error of a group: callers expect a plain one."""
+    """Return one error of a group, because callers expect a plain one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of the first try that succeeds; raise the last ClientError if none does."""
+    """Return the result of the first attempt that succeeds. Raises the last ClientError if none does."""
     wait = FIRST_WAIT
     for _ in range(TRIES - 1):
         try:
@@ -142,7 +143,7 @@ async def read_queue(
     take: Callable[[Any], Awaitable[None]],
     batch_messages: int = BATCH_MESSAGES,
 ) -> QueueEnd:
-    """Pass the record batches of a range to `take`."""
+    """Pass the record batches of a range to `take`. Return the end that was reached."""
     lost: list[str] = []
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
@@ -162,8 +163,10 @@ async def read_queue(
 
 
 def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
-    """Return where a resumed export continues: for an end in time, and where the broker had no more although
-    the range goes on (a slave lags behind), after the last message.
+    """Return the offset where a resumed export continues.
+
+    It is the one after the last message if the range ends at a time, or if the broker had no more messages
+    although the range continues (a slave lags behind).
     """
     if wanted.end_time is None and following is not None:
         return following

@@ -1,4 +1,4 @@
-"""The ranges of the queues of topics; a broker that does not respond does not hold up the queues of others."""
+"""The ranges of the queues of topics. A broker that does not respond does not delay the queues of others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqcli.grammar.offset_range import OffsetRange
 async def find_ranges(
     reader: Chooser, topics: Sequence[str], wanted: OffsetRange
 ) -> tuple[list[QueueRange], list[QueueEnd]]:
-    """Return ranges, and queues with unknown offsets. Raises the first error when that is all of them."""
+    """Return ranges, and the queues with unknown offsets. Raises the first error if these are all queues."""
     queues = [queue for topic in topics for queue in await choose_queues(reader, topic)]
     found: dict[MessageQueue, Span | ClientError] = {}
 
@@ -58,7 +58,8 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
     ranges = [QueueRange(*span, wanted.begin_time, wanted.end_time) for span in found]
     if wanted.last is None or len(found) == 1:
         return ranges
-    # The last N of all queues together, as `rmq pull` reads them: only the messages show which these are.
+    # The last N of all queues together are wanted, as `rmq pull` reads them; only the messages show which
+    # these are.
     starts: dict[MessageQueue, int] = {}
     async with open_range(reader, found, wanted) as messages:
         async for message in messages:
@@ -68,12 +69,12 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
 
 
 AT_ONCE = 16
-"""Topics that are asked at the same time."""
+"""The number of topics that are queried at the same time."""
 SAMPLE = 32
 DEFAULT_BYTES = 1024
-"""The size of a message of a topic of which no message shows one."""
+"""The assumed size of a message of a topic for which no message could be read."""
 QUEUE_BYTES = 64 * 1024
-"""The cost of the requests for a queue: bytes that are read in that time."""
+"""The cost of the requests for a queue, as the bytes that are read in the same time."""
 
 
 async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> dict[str, int]:
@@ -83,7 +84,8 @@ async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> di
     limit = trio.CapacityLimiter(AT_ONCE)
 
     async def ask(wanted: QueueRange) -> None:
-        # Nothing depends on the answer but the sizes of tasks: what is away is told where it is read.
+        # Only the sizes of tasks depend on the reply; a broker that is away is reported when the queue is
+        # read.
         with suppress(ClientError):
             async with limit:
                 most = min(SAMPLE, len_of(wanted))
@@ -98,7 +100,7 @@ async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> di
 
 
 def len_of(wanted: QueueRange) -> int:
-    """Return the number of messages."""
+    """Return the number of messages in a range."""
     return wanted.end - wanted.begin
 
 
@@ -109,9 +111,9 @@ def bytes_of(wanted: QueueRange, sizes: Mapping[str, int]) -> int:
 def in_tasks(
     ranges: Collection[QueueRange], sizes: Mapping[str, int], size: int, at_least: int = 1
 ) -> list[list[QueueRange]]:
-    """Return tasks of about `size` bytes, `at_least` so many if there are as many messages.
+    """Return tasks of about `size` bytes, and at least `at_least` tasks if there are enough messages.
 
-    A task has several ranges only if it has them whole.
+    A task covers either a part of one range or several whole ranges.
     """
 
     def cut(wanted: QueueRange, count: int) -> list[QueueRange]:
@@ -128,7 +130,7 @@ class AnotherLife(ClientError):
 
 
 class Lives(NamedTuple):
-    """Ranges of queues that an export can be continued with, and the ends of those of recreated topics."""
+    """The ranges of queues that an export can continue, and the ends of the queues of recreated topics."""
 
     same: list[QueueRange]
     others: list[QueueEnd]
@@ -139,8 +141,9 @@ def lasts_of(previous: Manifest | None) -> Mapping[QueueKey, LastRow]:
 
 
 async def lives(client: Any, ranges: Sequence[QueueRange], previous: Manifest | None) -> Lives:
-    """Compare the last exported record of each queue with what is there. Errors are left to who reads
-    the queue.
+    """Compare the last exported record of each queue with the stored one.
+
+    Errors are left to the later read of the queue.
     """
     known = lasts_of(previous)
     found = Lives([], [])
@@ -166,7 +169,7 @@ async def lives_for(
 async def _is_another(client: Any, wanted: QueueRange, last: LastRow) -> bool:
     offset = min(last.queue_offset, wanted.end - 1)
     if offset < 0:
-        # Retention leaves the end of a queue where it is: one that is empty from 0 on has begun again.
+        # Retention does not change the end of a queue, so one that is empty from 0 on has begun again.
         return wanted.end_time is None
     try:
         result = await patiently(partial(client.pull, wanted.queue, offset, 1))
@@ -174,5 +177,5 @@ async def _is_another(client: Any, wanted: QueueRange, last: LastRow) -> bool:
         return False
     there = next(iter(result.messages), None)
     if there is None or there.queue_offset > last.queue_offset:
-        return False  # retention has removed what could be compared
+        return False  # retention has removed the record to compare with
     return is_another(last, there.queue_offset, there.commit_log_offset)

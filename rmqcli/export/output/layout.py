@@ -1,8 +1,8 @@
-"""The layout of exported rows in files: folders, sizes, compression, columns. Picklable.
+"""The layout of exported rows in files: folders, sizes, compression, columns. It can be pickled.
 
-Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, values percent-encoded. A day is that of
-the store time in UTC. A column that a folder holds (`topic`) is left out of its files, as readers of such
-folders expect. Sizes are bytes of columns in memory, before encoding and compression.
+Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, with percent-encoded values. The day is
+that of the store time in UTC. A column in the name of a folder (`topic`) is left out of its files, as readers
+of such folders expect. Sizes are bytes of columns in memory, before encoding and compression.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from rmqcli.export.errors import LayoutError
 from rmqcli.export.transform.transform import NOTHING, Transform
 
 FILE_BYTES = 512 * 1024 * 1024
-"""A file is ended after about this many bytes."""
+"""The approximate number of bytes after which a file is ended."""
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 PARTITIONS: Mapping[str, str] = {"topic": "topic", "day": "store_timestamp", "queue": "queue_id"}
-"""Partitions, and the columns that they come from."""
+"""Partitions, and the columns from which they are derived."""
 BODY_TEXT = "body_text"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout; `columns` None is all. `body_text` adds a column of the bodies that are UTF-8, else null.
+    """A layout; `columns` None means all.
 
-    `transform` is applied to rows before they are gathered; it may add columns.
-    With `whole_rows` the files hold the topic also if it is in the name of their folder.
+    `body_text` adds a column with the bodies that are UTF-8, otherwise null.
 
-    At most `open_partitions` have an open file; the one written least recently is closed for a new one. All
-    together buffer at most `gathered_bytes` for their row groups; above it, the largest is written early.
+    `transform` is applied to rows before they are gathered; it may add columns. With `whole_rows`, files
+    contain the topic even if it is in the name of their folder. At most `open_partitions` have an open file;
+    the one least recently written is closed for a new one. All of them together buffer at most
+    `gathered_bytes` for their row groups; above that, the largest is written early.
     """
 
     partition_by: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ class Layout:
         return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
 
     def every(self) -> Any:
-        """Return the schema of all columns that there could be."""
+        """Return the schema of all possible columns."""
         import pyarrow as pa
 
         from codec.scan.arrow import schema

@@ -1,7 +1,7 @@
-"""An archive of what executors need: this package and what it requires, as installed here.
+"""An archive of everything that executors need: this package and its requirements, as installed here.
 
 Spark unpacks a zip file of `spark.archives` in the working folder of each executor, and `PYTHONPATH` names
-the folder. Compiled modules cannot be imported from a zip file, so `--py-files` would not do. PySpark and
+that folder. Compiled modules cannot be imported from a zip file, so `--py-files` would not work. PySpark and
 Py4J come with Spark, in the version that the executors run.
 """
 
@@ -23,7 +23,7 @@ from rmqcli.extras import MissingPackage
 from rmqcli.files import refuse_existing, replacing
 
 EXTRAS = ("spark", "decode")
-"""The extra that executors need, and one that they need for typed bodies."""
+"""The extra that executors need, and the one that they need for typed bodies."""
 REQUIRED = ("pyarrow", "numpy", "pandas")
 OF_SPARK = frozenset(("pyspark", "py4j"))
 OWN = ("rmqcli", "codec", "broker")
@@ -33,7 +33,7 @@ THIS_PYTHON = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.ve
     sysconfig.get_platform()
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time of every file: equal packages make equal archives."""
+"""The time of every file in the archive, so that equal packages make equal archives."""
 _LEFT_OUT = re.compile(r"(^|/)(__pycache__|tests?|include)/|\.(pyc|pyi|pxd|pyx|h|hpp|c|cc|cpp|a)$")
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
 _OF_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
@@ -53,7 +53,7 @@ class Written(NamedTuple):
 
     @property
     def settings(self) -> list[tuple[str, str]]:
-        """Returns the settings with which Spark uses it."""
+        """The settings with which Spark uses the archive."""
         return [
             ("spark.archives", f"{self.path.resolve()}#{FOLDER}"),
             ("spark.executorEnv.PYTHONPATH", f"./{FOLDER}"),
@@ -61,7 +61,10 @@ class Written(NamedTuple):
 
 
 def write_package(out: Path, *, without: Collection[str] = (), replace: bool = False) -> Written:
-    """Write the archive, beside and then renamed. Raises MissingPackage, PackageError, OSError."""
+    """Write the archive to a temporary file and rename it.
+
+    Raises MissingPackage, PackageError and OSError.
+    """
     if out.suffix != ".zip":
         raise PackageError(f"{out}: expected a name that ends with .zip, by which Spark knows what to unpack")
     refuse_existing(out, replace=replace)
@@ -74,7 +77,7 @@ def write_package(out: Path, *, without: Collection[str] = (), replace: bool = F
 
 
 def wanted_distributions(without: Collection[str] = ()) -> list[Distribution]:
-    """Return what this package requires with the EXTRAS, and what that requires, as far as it is installed.
+    """Return the installed requirements of this package with the EXTRAS, including indirect ones.
 
     Raises MissingPackage without the extra `spark`, PackageError for names that are not required.
     """
@@ -98,12 +101,14 @@ def wanted_distributions(without: Collection[str] = ()) -> list[Distribution]:
 
 
 def _canonical(name: str) -> str:
-    """Return the name as PEP 503 compares it."""
+    """Return the name as PEP 503 normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _installed(name: str) -> Distribution | None:
-    """Return None for requirements of other platforms, and of extras that are not installed."""
+    """Return a distribution; None for requirements of other platforms and of extras that are not
+    installed.
+    """
     try:
         return distribution(name)
     except PackageNotFoundError:
@@ -121,14 +126,14 @@ def _required(one: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, 
 
 def _own_files() -> Iterator[tuple[str, Path]]:
     """Yield the modules of this package, however it is installed."""
-    # Not imported: the broker is only packed.
+    # The packages are located without importing them: the broker is only packed.
     for spec in filter(None, map(find_spec, OWN)):
         folder = Path(spec.origin or "").parent
         for path in folder.rglob("*"):
             name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
             if path.is_file() and not _LEFT_OUT.search(name):
                 yield name, path
-        # The compiled modules of the codec share a library beside the packages.
+        # The compiled modules of the codec share a library next to the packages.
         yield from (
             (path.name, path) for path in folder.parent.glob("rmq_core__mypyc.*") if folder.name == "codec"
         )
@@ -141,7 +146,8 @@ def _files(found: Iterable[Distribution]) -> Iterator[tuple[str, Path]]:
             raise PackageError(f"package {one.name} has no list of its files: install it with pip")
         for file in one.files:
             name = file.as_posix()
-            # Scripts lie outside; what an editable install leads to is added as it is.
+            # Scripts are outside of the packages. The files that an editable install points to are added by
+            # `_own_files`.
             if not name.startswith(beginnings) and not name.endswith(".pth") and not _LEFT_OUT.search(name):
                 yield name, Path(str(one.locate_file(file)))
 

@@ -1,9 +1,9 @@
 """The Spark data source `rocketmq`: topics and store folders as tables and streams, data frames to topics.
 
-`spark.dataSource.register(spark_source.RocketMQ)` (or `spark_source.register(spark)`), then
-`spark.read.format("rocketmq")`, `spark.readStream`, `df.write`, `df.writeStream`. Batches need Spark 4.0,
-filter pushdown and streaming sinks 4.1, streaming sources 4.2. Executors need this package and reach the name
-server, the brokers, or the folder. Importing this needs no PySpark.
+Call `spark.dataSource.register(spark_source.RocketMQ)` (or `spark_source.register(spark)`), then
+`spark.read.format("rocketmq")`, `spark.readStream`, `df.write`, `df.writeStream`. Batches require Spark 4.0,
+filter pushdown and streaming sinks 4.1, streaming sources 4.2. Executors need this package, and access to the
+name server and brokers, or to the folder. Importing this module does not require PySpark.
 """
 
 from __future__ import annotations

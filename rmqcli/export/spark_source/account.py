@@ -1,4 +1,4 @@
-"""The account of the data source: `rocketmq.accessKey` and where its secret key comes from."""
+"""The account of the data source: `rocketmq.accessKey`, and the source of its secret key."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 def credentials(given: Mapping[str, str | None]) -> Credentials | None:
-    """Return the account of accessKey, secretKey or secretKeyFile, and securityToken; None without any of
-    them. OptionError when they do not make one.
+    """Return the account of accessKey, secretKey or secretKeyFile, and securityToken.
+
+    None without any of them.
+
+    Raises OptionError if they do not form an account.
     """
     from rmqcli.client.errors import InvalidRequest
     from rmqcli.client.wire.credentials import Keys, credentials_of, read_keys

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down, as far as they concern topic, queue_id, queue_offset or store_timestamp.
+"""Filters pushed down by Spark, if they concern topic, queue_id, queue_offset or store_timestamp.
 
 They decide which queues and offsets are read, and which rows of each batch are kept; Spark applies the
 others. These columns are never null. Times are microseconds since 1970 UTC, as Spark compares them.
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Values from `low` to `high`, both included, None is open; with `among` only those."""
+    """Values from `low` to `high`, both included; None is unbounded. With `among`, only those values."""
 
     low: int | None = None
     high: int | None = None
@@ -35,12 +35,12 @@ class Allowed:
 
     @property
     def least(self) -> int | None:
-        """Returns the first value that numbers can have: what is read begins there."""
+        """The least allowed number, at which a read can begin."""
         return max((value for value in (self.low, *self._ends(min)) if value is not None), default=None)
 
     @property
     def most(self) -> int | None:
-        """Returns the last value that numbers can have."""
+        """The greatest allowed number."""
         return min((value for value in (self.high, *self._ends(max)) if value is not None), default=None)
 
     def _ends(self, choose: Callable[..., int]) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ COLUMNS: Mapping[str, Callable[[Any], Any]] = {
     "queue_offset": _same(int),
     "store_timestamp": _micros,
 }
-"""Columns, and functions that make a filter's value comparable; they return None if it is not."""
+"""Columns, with functions that make the value of a filter comparable, or return None if it is not."""
 
 _COMPARED: Mapping[str, Callable[[Allowed, Any], Allowed]] = {
     "EqualTo": lambda allowed, value: allowed.one_of([value]),
@@ -87,7 +87,7 @@ _COMPARED: Mapping[str, Callable[[Allowed, Any], Allowed]] = {
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The allowed values of each filtered column. Picklable."""
+    """The allowed values of each filtered column. Can be pickled."""
 
     columns: Mapping[str, Allowed] = field(default_factory=dict)
 
@@ -113,7 +113,7 @@ def _masks(column: Any, allowed: Allowed) -> Iterator[Any]:
 
 
 def constrained(constraints: Constraints, filter: Any) -> Constraints | None:
-    """Add a filter (a pyspark.sql.datasource.Filter); return None if it cannot be applied here."""
+    """Add a filter (a pyspark.sql.datasource.Filter). Return None if it cannot be applied here."""
     kind, name = type(filter).__name__, ".".join(getattr(filter, "attribute", ()))
     if name not in COLUMNS:
         return None

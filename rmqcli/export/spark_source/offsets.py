@@ -1,6 +1,7 @@
 """Offsets of queues as values and as JSON, `{"topic":{"broker-a":{"0":23}}}`, for options and checkpoints.
 
-In options -2 is the earliest and -1 the latest offset. Spark compares texts: equal offsets have equal ones.
+In options, -2 is the earliest and -1 the latest offset. Spark compares texts, so equal offsets must have
+equal texts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Offsets = dict[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The begin or end of a read: at `time` in all queues, else by `times`, `offsets`, or `everywhere`."""
+    """The begin or end of a read: at `time` in all queues, or else by `times`, `offsets`, or `everywhere`."""
 
     everywhere: int = EARLIEST
     time: int | None = None
@@ -36,7 +37,7 @@ def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, d
 
 
 def queues_from_json(nested: Any) -> Offsets:
-    """Read nested JSON; ValueError, TypeError or AttributeError if it has another form."""
+    """Read nested JSON. Raises ValueError, TypeError or AttributeError if it has another form."""
     found: Offsets = {}
     for topic, brokers in nested.items():
         for broker, numbers in brokers.items():
@@ -48,7 +49,9 @@ def queues_from_json(nested: Any) -> Offsets:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """Return ends for at most `most` messages, shared out by what waits in each queue."""
+    """Return ends for at most `most` messages, divided in proportion to the messages waiting in each
+    queue.
+    """
     waiting = {queue: max(0, offset - start.get(queue, offset)) for queue, offset in end.items()}
     total = sum(waiting.values())
     if total <= most:

@@ -1,4 +1,7 @@
-"""The values of options, converted from their texts: `convert(name, text)`; OptionError names the option."""
+"""The values of options, converted from their texts by `convert(name, text)`.
+
+OptionError names the option.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rmqcli.grammar.values import GrammarError, parse_size
 
 
 class OptionError(ExportError, ValueError):
-    """An option of the data source is missing, unknown, or invalid; nothing was read or written."""
+    """An option of the data source is missing, unknown or invalid. Nothing was read or written."""
 
 
 def to_boolean(name: str, text: str) -> bool:

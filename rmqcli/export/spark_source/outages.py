@@ -1,8 +1,8 @@
-"""Outages: what is away is asked again, a number of times; what is gone is an error at once.
+"""Outages: a broker that is away is tried again, a number of times; a topic that is gone is an error at once.
 
-A broker or name server that does not answer is away. So is a broker that is not registered with the name
-servers: one that stops takes its topics out of the routes, and one that starts announces them again. A topic
-or queue is gone if its broker is registered, but does not have it.
+A broker or name server that does not respond is away. So is a broker that is not registered with the name
+servers: when it stops, its topics vanish from the routes, and when it starts, it registers them again. A
+topic or queue is gone if its broker is registered, but does not have it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ if TYPE_CHECKING:
 
 RETRIES = 60
 RETRY_INTERVAL_MS = 1000
-"""Long enough for a broker to be registered again with a name server that was restarted (30 s)."""
+"""Together with RETRIES, long enough for brokers to register again with a restarted name server (30 s)."""
 FIRST_RETRIES = 3
 
 T = TypeVar("T")
 
 
 class Outage(ExportError):
-    """Something was away for longer than the options allow. The query can be started again: nothing is lost."""
+    """Something was away for longer than the options allow.
+
+    The query can be started again without losing messages.
+    """
 
 
 class BrokerAway(ClientError):
-    """A broker that is not registered with the name servers."""
+    """A broker is not registered with the name servers."""
 
     def __init__(self, brokers: Collection[str]) -> None:
         names = ", ".join(sorted(brokers)) or "no broker"
@@ -66,11 +69,11 @@ async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
 async def reading(
     options: ReadOptions, attempt: Callable[[PullConsumer], Awaitable[T]], brokers: Collection[str] = ()
 ) -> T:
-    """Return what `attempt` does with a consumer, in as many attempts as `options` allow.
+    """Return the result of `attempt` with a consumer, in as many attempts as `options` allow.
 
-    `brokers` are known to have the queues. Without any this is the first contact: FIRST_RETRIES are enough,
-    and one registered broker is enough for a topic that is not found to be gone. Raises Outage, and other
-    ClientErrors as `attempt` does.
+    `brokers` are known to have the queues. If there are none, this is the first contact: then FIRST_RETRIES
+    suffice, and one registered broker is enough to conclude that a topic that is not found is gone. Raises
+    Outage, and other ClientErrors of `attempt`.
     """
 
     async def once() -> T:
@@ -82,7 +85,10 @@ async def reading(
 
 
 async def writing(options: WriteOptions, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return what `attempt` returns, in as many attempts as `options` allow. Raises as `reading` does."""
+    """Return the result of `attempt`, in as many attempts as `options` allow.
+
+    Raises the errors of `reading`.
+    """
     return await _outlasting(options, options.retries, attempt, ())
 
 
@@ -100,7 +106,8 @@ async def _outlasting(
             raise
         except ClientError as error:
             reason = await _away(options, brokers) if isinstance(error, NotFound) else error
-            # It may have been registered since the attempt, with all its topics: the next one tells.
+            # A missing broker may have registered since the attempt, with all its topics: the next attempt
+            # shows it.
             if reason is None and (is_there or not left):
                 raise
             is_there = reason is None
@@ -113,7 +120,7 @@ async def _outlasting(
 
 
 async def _away(options: ReadOptions | WriteOptions, brokers: Collection[str]) -> ClientError | None:
-    """Return the error of a cluster in which something is away; None if all of it is there."""
+    """Return the error of a cluster in which something is away, or None if everything is there."""
     try:
         missing = set(brokers) - (registered := await registered_brokers(options.client))
     except ClientError as error:
@@ -122,7 +129,7 @@ async def _away(options: ReadOptions | WriteOptions, brokers: Collection[str]) -
 
 
 async def registered_brokers(client: Any) -> set[str]:
-    """Return the names of the brokers that the name servers know. Raises ClientError."""
+    """Return the names of the brokers known to the name servers. Raises ClientError."""
     async with ClientInstance(**client.arguments) as instance:
         return set((await Admin(instance=instance).brokers.cluster_info()).broker_addr_table)
 
@@ -142,7 +149,7 @@ _WORKER = (
     *("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER_FACTORY_SECRET"),
     *("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH"),
 )
-"""One of these is set in the processes that Spark starts."""
+"""One of these variables is set in the processes that Spark starts."""
 _HIDE = "SPARK_HIDE_TRACEBACK"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -159,7 +166,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def plainly(function: Function) -> Function:
-    """Make a function, or generator function, that Spark calls raise such errors plainly."""
+    """Make a function, or generator function, that Spark calls raise such errors without a traceback."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -1,9 +1,9 @@
-"""The columns of rows to send, and the messages that they are.
+"""The columns of rows to send, and the messages made of them.
 
-`body` (string or binary) is required; `topic` unless the option sets one; `tags` string, `keys` string or
-array of strings, `properties` map of strings to strings, `delay_level` int. `ordering_key` (string) chooses
-the queue by its hash, as Java's SelectMessageQueueByHash; `queue_id` (int) with `broker_name` (string) names
-it, the latter is needed where several brokers have the topic.
+`body` (string or binary) is required, and `topic` unless the option sets one. Optional are `tags` (string),
+`keys` (string or array of strings), `properties` (map of strings to strings) and `delay_level` (int).
+`ordering_key` (string) chooses the queue by its hash, like Java's SelectMessageQueueByHash; `queue_id` (int),
+with `broker_name` (string), names the queue. The broker name is needed if several brokers have the topic.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 
 class Place(NamedTuple):
-    """The queue that a row wants: that of an ordering key, or the one with this number, of this broker."""
+    """The queue requested by a row: that of an ordering key, or the one with this number on this broker."""
 
     ordering_key: str | None = None
     queue_id: int | None = None
     broker_name: str | None = None
 
     def queue(self, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-        """Return the queue among the writable ones of the topic. Raises ExportError if it is not one of them."""
+        """Return the queue among the writable ones of the topic.
+
+        Raises ExportError if it is not one of them.
+        """
         if self.ordering_key is not None:
             return by_hash(self.ordering_key)(queues, message)
         found = [
@@ -67,14 +70,14 @@ class Place(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """The message of a row, and the queue that it wants; None: any."""
+    """The message of a row, and the queue that it requests (None: any)."""
 
     message: Message
     place: Place | None = None
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raise OptionError if these columns do not make messages."""
+    """Raise OptionError if messages cannot be made of these columns."""
     for column in schema:
         kind, expected = column.dataType.simpleString(), _TYPES.get(column.name)
         if expected is None:
@@ -91,7 +94,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def outgoing(batch: Any, options: WriteOptions) -> Iterator[Outgoing]:
-    """Yield the messages of a record batch. Raises ExportError for a row that is none."""
+    """Yield the messages of a record batch. Raises ExportError for a row that is not a message."""
     columns = {name: batch[name].to_pylist() for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
@@ -148,7 +151,7 @@ def _every(transform: Transform) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a read: all, or those chosen by `schema()`; `transform` makes some of them."""
+    """The columns of a read: all, or those chosen by `schema()`; `transform` computes some of them."""
 
     arrow: Any
     transform: Transform = NOTHING

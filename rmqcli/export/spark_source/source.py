@@ -1,6 +1,6 @@
 """The class that Spark instantiates; it only chooses the reader or writer.
 
-Spark creates one in a new Python process for each question, and pickles it.
+For each request, Spark creates one in a new Python process and pickles it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RocketMQ(DataSource):
-    """The format `rocketmq`; its options are those of `ReadOptions` and `WriteOptions`."""
+    """The format `rocketmq`. Its options are those of `ReadOptions` and `WriteOptions`."""
 
     @classmethod
     def name(cls) -> str:
@@ -42,7 +42,7 @@ class RocketMQ(DataSource):
 
     @plainly
     def schema(self) -> StructType:
-        """Return the columns of an export; without `body` for `includeBody=false`."""
+        """Return the columns of an export, without `body` for `includeBody=false`."""
         options = read_options(self.options)
         return spark_schema(include_body=options.include_body, transform=options.transform())
 
@@ -54,7 +54,8 @@ class RocketMQ(DataSource):
         kind = FilteringReader if options.push_filters else BatchReader
         return kind(options, Columns.wanted(schema, options.transform()))
 
-    # Not plainly: Spark's runner then fails with an error of its own, and this one is only in its traceback.
+    # `plainly` is not used here: Spark's runner then fails with another error, and has this one only in its
+    # traceback.
     def streamReader(self, schema: StructType) -> StreamReader:
         with needing("streams", "4.2"):
             from rmqcli.export.spark_source.stream import StreamReader
@@ -100,7 +101,7 @@ _LOOK = "import sys; from importlib.util import find_spec; sys.exit(find_spec('r
 
 
 def warn_of_other_python() -> None:
-    """Warn when workers here run a Python without rmqcli: queries would end in an obscure traceback."""
+    """Warn if workers here run a Python without rmqcli, because queries would end in an obscure traceback."""
     context = SparkContext._active_spark_context
     if context is not None and is_local(context.master or "") and not _has_package(context.pythonExec):
         warnings.warn(

@@ -1,10 +1,10 @@
-"""Topics as a stream. Spark checkpoints the offsets of each batch and requests the same ones again after a
-restart: with an idempotent sink every message arrives once.
+"""Topics as a stream.
 
-Queues and topics that appear while the stream runs are read from their beginning. `startingOffsets` (default:
-latest) applies to a new checkpoint only. With `groupId` the offsets of the last finished batch are committed
-to that group, for tools that show lags; the stream never reads them, and continues when they cannot be
-committed.
+Spark checkpoints the offsets of each batch and requests the same ones again after a restart, so with an
+idempotent sink every message arrives once. Queues and topics that appear while the stream runs are read from
+their beginning. `startingOffsets` (default: latest) applies to a new checkpoint only. With `groupId`, the
+offsets of the last finished batch are committed to that group, for tools that show lags; the stream never
+reads them, and continues if they cannot be committed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a new checkpoint starts."""
+        """Return the offsets where a new checkpoint starts."""
 
         async def first_offsets(consumer: PullConsumer) -> Offsets:
             queues = await queues_of(consumer, self.options)
@@ -78,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end of the query at what is there now."""
+        """Fix the end of the query at the current ends of the queues."""
         self.target = self._latest(self.known)
 
     @plainly
@@ -90,8 +90,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         before = self.known = queues_from_json(start)
-        # Spark calls this when the batch before is finished; its `commit` comes a batch later, and never for
-        # the last.
+        # Spark calls this when the previous batch is finished. Its call of `commit` comes a batch later, and
+        # never for the last batch.
         self._commit_to_group(before)
         end = self._end(before)
         end = self._with_absent(before, end)
@@ -139,7 +139,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 await consumer.commit(queue, offset)
 
     def _latest(self, known: Offsets) -> Offsets:
-        """Return the ends of all queues; those that are `known` are there, or gone."""
+        """Return the ends of all queues. `known` queues must have registered brokers, or be gone."""
 
         async def ends(consumer: PullConsumer) -> Offsets:
             return await for_all(await queues_of(consumer, self.options, known), consumer.max_offset)
@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return trio.run(reading, self.options, ends, _brokers(known))
 
     def _begins(self, queues: list[MessageQueue]) -> Offsets:
-        """Return first offsets of queues that the checkpoint does not know, or that were created again."""
+        """Return the first offsets of queues that are not in the checkpoint, or that were created again."""
         if not queues:
             return {}
 
@@ -160,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return trio.run(reading, self.options, begins, _brokers(queues))
 
     def _size(self, ranges: list[QueueRange]) -> None:
-        """Request the sizes of messages of new topics; those of a topic hardly change."""
+        """Request the message sizes of new topics. Those of a topic hardly change."""
         unknown = [wanted for wanted in ranges if wanted.queue.topic not in self.sizes]
         if unknown:
             brokers = _brokers(wanted.queue for wanted in unknown)
@@ -171,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return queues_to_json(offsets)
 
     def _with_absent(self, before: Offsets, end: Offsets) -> Offsets:
-        """Add missing queues with their old offsets; queues that became shorter start again."""
+        """Add missing queues with their old offsets. Queues that became shorter start again."""
         for queue, offset in sorted(before.items()):
             if queue not in end:
                 lose(f"{queue} no longer exists; it was read up to offset {offset}", self.options)

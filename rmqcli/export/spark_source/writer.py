@@ -1,9 +1,9 @@
-"""Rows to topics, at least once: a task that fails is run again and sends its rows again, and rows of a job
-that is given up stay sent.
+"""Rows to topics, at least once.
 
-Rows that want a queue, by an ordering key or its number, are sent in the order of their task, one request of
-a queue at a time; others have no order. Rows of one topic are sent in batches, except those with a delay
-level or a body that the producer would compress.
+A task that fails is run again and sends its rows again, and rows of a job that is given up stay sent. Rows
+that request a queue, by an ordering key or its number, are sent in the order of their task, one request per
+queue at a time; others have no order. Rows of one topic are sent in batches, except those with a delay level
+or a body that the producer would compress.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rmqcli.export.spark_source.rows import Outgoing, outgoing
 BATCH_BYTES = 256 * 1024
 BATCH_MESSAGES = 512
 IN_FLIGHT = 8
-"""Requests of a task that wait for their response."""
+"""The number of requests of a task that wait for their replies."""
 COMPRESS_OVER = 4096
 
 Queues = Mapping[str, Sequence[MessageQueue]]
-"""The writable queues of topics."""
+"""The writable queues, by topic."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Sent(WriterCommitMessage):
 
 
 class Packet(NamedTuple):
-    """Messages of one topic for one request, and their queue; None: any."""
+    """Messages of one topic for one request, and their queue (None: any)."""
 
     messages: list[Message]
     queue: MessageQueue | None = None
@@ -55,7 +55,7 @@ class RowSender:
 
     @plainly
     def send(self, batches: Iterator[Any]) -> Sent:
-        """Send all rows until brokers acknowledge them. Raises ClientError, ExportError."""
+        """Send all rows and wait until brokers acknowledge them. Raises ClientError and ExportError."""
         return Sent(trio.run(self._send, batches))
 
     async def _send(self, batches: Iterator[Any]) -> int:
@@ -74,7 +74,7 @@ class RowSender:
         return await writing(self.options, lambda: producer.message_queues(topic))
 
     def packets(self, rows: Iterable[Outgoing], queues: Queues) -> list[list[Packet]]:
-        """Return requests: those of one list are sent one after the other."""
+        """Return lists of requests. The requests of one list must be sent one after another."""
         placed: dict[MessageQueue, list[Message]] = {}
         free: dict[str, list[Message]] = {}
         for message, place in rows:
@@ -86,13 +86,13 @@ class RowSender:
         return ordered + [[Packet(some)] for found in free.values() for some in self._apart(found)]
 
     def _apart(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
-        """Yield messages that are sent alone, then the others in batches."""
+        """Yield the messages that are sent alone, then the others in batches."""
         yield from ([message] for message in messages if self._is_alone(message))
         together = [message for message in messages if not self._is_alone(message)]
         yield from split_batch(together, BATCH_BYTES, BATCH_MESSAGES)
 
     def _cut(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
-        """Yield the messages in their order."""
+        """Yield the messages, alone or in batches, in their order."""
         for alone, some in groupby(messages, self._is_alone):
             if alone:
                 yield from ([message] for message in some)
@@ -104,7 +104,7 @@ class RowSender:
         return bool(message.delay_level or len(message.body) > over or message.topic.startswith("%"))
 
     async def _send_all(self, producer: Any, packets: Iterable[Sequence[Packet]]) -> None:
-        """Send several lists of requests at a time; the first error ends it."""
+        """Send several lists of requests at a time. The first error ends all of them."""
         limit = trio.Semaphore(IN_FLIGHT)
 
         async def send(some: Sequence[Packet]) -> None:
@@ -136,7 +136,7 @@ async def _sent(producer: Any, packet: Packet) -> None:
 
 
 class Writer(DataSourceArrowWriter):
-    """Batch append."""
+    """Append in a batch query."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.sender = RowSender(options)

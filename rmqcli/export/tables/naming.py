@@ -1,4 +1,4 @@
-"""The names of tables on the command line: `delta:URI`, `iceberg:CATALOG.NAME`."""
+"""Names of tables on the command line: `delta:URI`, `iceberg:CATALOG.NAME`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from rmqcli.export.errors import TableMismatch
 from rmqcli.export.tables.table import Table
 
 PACKAGES: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""Formats, and the packages that they need."""
+"""Formats, and the packages that they require."""
 
 
 def format_of(name: str) -> str:
-    """Raise TableMismatch unless a name begins with a format and goes on."""
+    """Return the format of a table name.
+
+    Raises TableMismatch unless a name begins with a format and continues.
+    """
     kind, separator, rest = name.partition(":")
     if kind not in PACKAGES or not separator or not rest:
         raise TableMismatch(f"--table {name}: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME")

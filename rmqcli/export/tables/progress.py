@@ -1,8 +1,8 @@
-"""The offsets that a commit stores beside its files: where the next export continues.
+"""The offsets that a commit stores with its files: where the next export continues.
 
-JSON, in the metadata of a Delta commit or the summary of an Iceberg snapshot, as `rmq.offsets`. A message is
-identified by broker, topic, queue and queue offset, wherever it was read, so that an export of a store folder
-can be continued from the running cluster.
+They are JSON, in the metadata of a Delta commit or the summary of an Iceberg snapshot, as `rmq.offsets`. A
+message is identified by broker, topic, queue and queue offset, wherever it was read, so that an export of a
+store folder can be continued from the running cluster.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PROPERTY = "rmq.offsets"
 
 
 class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The end of what a table has: queue offsets by topic, broker ("": unknown) and queue id.
+    """The end of a table's content: queue offsets by topic, broker ("": unknown) and queue id.
 
     `run` identifies the export that made the commit. `commit_logs` are commit-log offsets, by store and
-    selection of rows, before which a store needs not be read again.
+    selection of rows, before which a store need not be read again.
     """
 
     run: str
@@ -35,11 +35,11 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     masks: list[str] = []
     mask_key: str | None = None
     last: dict[str, dict[str, dict[int, tuple[int, int]]]] = {}
-    """The last record of each queue: its queue offset and its place in the commit log."""
+    """The last record of each queue: its queue offset and its commit-log offset."""
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
-        """Raise TableError if the text is not such a document."""
+        """Decode a text. Raises TableError if it is not such a document."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
@@ -55,7 +55,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return other is not None and (self.queues, self.commit_logs) == (other.queues, other.commit_logs)
 
     def manifest(self, origin: Origin, layout: Layout) -> Manifest:
-        """Return the manifest that an export folder with the same rows would have, without its files."""
+        """Return the manifest that an export folder with the same rows would have, without files."""
         stores = [
             StoreEntry(one.path, one.broker_name, self.commit_logs.get(_log_key(origin, one), 0))
             for one in origin.stores
@@ -84,7 +84,10 @@ def advanced(
     transform: Transform = NOTHING,
     last: Iterable[LastRow] = (),
 ) -> Progress:
-    """Return the progress after a run with these spans; `ends` are commit-log offsets by path of a store."""
+    """Return the progress after a run with these spans.
+
+    `ends` are commit-log offsets by the path of the store.
+    """
     queues = {
         topic: {broker: dict(own) for broker, own in brokers.items()}
         for topic, brokers in (before.queues if before else {}).items()
@@ -108,7 +111,7 @@ def advanced(
 
 
 SELECTION = {"tags": "--tag", "sample": "--sample", "masks": "--mask", "mask_key": "--mask-key-file"}
-"""Members of `Progress` that every run on a table has to share, and their options."""
+"""Members of `Progress` that all runs on a table must have in common, and their options."""
 
 
 def selection(origin: Origin, transform: Transform) -> dict[str, Any]:

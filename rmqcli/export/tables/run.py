@@ -1,8 +1,8 @@
 """A run of an export on a table: a destination whose commit is one commit of the table.
 
-A commit that others overtook is repeated on the new version as long as the offsets there are those that the
-run began with: other writers do not disturb it. If they are not, another export has added the same messages,
-and the run starts again behind them. Both are bounded.
+A commit that lost against another writer is repeated on the new version as long as the offsets there are
+those that the run began with, so other writers do not disturb it. If the offsets differ, another export has
+added the same messages, and the run starts again after them. Both kinds of attempts are bounded.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TablePl
 from rmqcli.render.output import warn
 
 COMMITS = 8
-"""Commits that a run tries; the waits between them grow."""
+"""The number of commits that a run attempts, with growing pauses."""
 RUNS = 3
-"""Runs that an export tries, each behind what another export has added meanwhile."""
+"""The number of runs that an export attempts, each after the messages that another export added meanwhile."""
 FIRST_WAIT = 0.05  # seconds
 
 
@@ -36,7 +36,7 @@ class _Overtaken(Exception):
 
 
 class TableRun:
-    """A context manager, and a Destination. `added` are the files of its commit, None before it.
+    """A context manager, and a Destination. `added` are the files of its commit, None before the commit.
 
     Files are removed if the run fails before its commit.
     """
@@ -83,12 +83,12 @@ class TableRun:
                 )
 
     def _added_fields(self, state: TableState | None) -> list[Any]:
-        """Return the fields that the table lacks; all of a new one."""
+        """Return the fields that the table lacks; all fields for a new table."""
         return added_fields(state.columns if state else [], self._table.schema(self.layout), self.shown)
 
     @property
     def is_in_doubt(self) -> bool:
-        """True from the begin of the commit on, unless it is known to have succeeded."""
+        """True from the beginning of the commit on, unless it is known to have succeeded."""
         return self._may_be_committed and self.added is None
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
@@ -108,9 +108,9 @@ class TableRun:
         reached: Sequence[QueueSpan] = (),
         ends: Mapping[str, int | None] = {},
     ) -> list[FileEntry]:
-        """Add the files in one commit, or none if there is nothing new.
+        """Add the files in one commit, or do nothing if there is nothing new.
 
-        Raises TableConflict after COMMITS commits that others overtook.
+        Raises TableConflict after COMMITS commits that lost against other writers.
         """
         self._files = list(files)
         spans = [*(span for file in files for span in file.queues), *reached]
@@ -135,7 +135,7 @@ class TableRun:
                     return
                 self._look_again()
             except TableError:
-                if self._is_there():  # the answer was lost, not the commit
+                if self._is_there():  # the reply was lost, not the commit
                     return
                 raise
             time.sleep(FIRST_WAIT * 2**attempt)
@@ -171,7 +171,7 @@ class TableRun:
 def attempts(table: Table, origin: Origin, layout: Layout, *, resume: bool) -> Iterator[TableRun]:
     """Yield runs to try, each in a `with` block that returns or breaks at its end.
 
-    Raises TableConflict if another export has overtaken the last one.
+    Raises TableConflict if another export was faster than the last run.
     """
     for _ in range(RUNS):
         yield TableRun(table, origin, layout, resume=resume)
@@ -194,10 +194,10 @@ def feed(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> NoReturn:
-    """Call `add` every so many seconds, or at once if it took longer, and `told` with what it returns.
+    """Call `add` every `every` seconds, or at once if it took longer, and `told` with its result.
 
-    `add` receives True when it goes on behind its own commit. After that, a cluster that does not answer ends
-    nothing: `outage` is called, and the next run reads on. Raises other errors of `add`.
+    `add` receives True when it continues after its own commit. From then on, a cluster that does not respond
+    ends nothing: `outage` is called, and the next run continues. Raises other errors of `add`.
     """
     goes_on = False
     while True:

@@ -15,7 +15,7 @@ from rmqcli.export.output.manifest import FileEntry
 from rmqcli.export.tables.progress import Progress
 
 REFRESH_MS = 24 * 60 * 60 * 1000
-"""The age from which progress is committed again although there are no new rows: old versions expire."""
+"""The age from which progress is committed again even without new rows, because old versions expire."""
 
 
 class CommitConflict(Exception):
@@ -23,9 +23,10 @@ class CommitConflict(Exception):
 
 
 class TableState(NamedTuple):
-    """A version of a table: its columns, and the progress stored with it, None if nothing was exported to it.
+    """A version of a table: its columns, and the progress stored with it, or None if nothing was exported to
+    it.
 
-    `handle` belongs to the format. `is_fading`: others have committed since, and the version that has the
+    `handle` belongs to the format. `is_fading`: other writers have committed since, and the version with the
     progress is so old that it may expire.
     """
 
@@ -36,35 +37,41 @@ class TableState(NamedTuple):
 
 
 class TableFile(NamedTuple):
-    """A written file, its Parquet footer."""
+    """A written file with its Parquet footer."""
 
     entry: FileEntry
     footer: Any
 
 
 class TablePlace(Place, Protocol):
-    """A place whose files can be read, and removed before a commit knows of them."""
+    """A location whose files can be read, and removed before a commit refers to them."""
 
     def open(self, name: str) -> Any: ...
 
     def size(self, name: str) -> int: ...
 
     def finish(self, name: str) -> None:
-        """Give a whole file its name, once; it is read and measured before. A commit comes next."""
+        """Give a complete file its final name, once.
+
+        It has been read and measured before; a commit comes next.
+        """
 
     def drop(self, prefix: str) -> None:
-        """Remove files whose names start so, wherever that is possible at little cost."""
+        """Remove files whose names start with `prefix`, where that is cheap."""
 
 
 class Table(Protocol):
-    """Raises TableError for whatever its storage or catalog refuses."""
+    """A table of some format.
+
+    Its methods raise TableError for anything that its storage or catalog refuses.
+    """
 
     @property
     def shown(self) -> str: ...
 
     @property
     def place(self) -> TablePlace:
-        """The place of its files, after `prepare`."""
+        """The location of its files, after `prepare`."""
 
     def layout(self, wanted: Layout) -> Layout:
         """Return the layout of its files."""
@@ -73,34 +80,37 @@ class Table(Protocol):
         """Return its columns for files of this layout."""
 
     def load(self) -> TableState | None:
-        """Return the newest version, None if there is no table. Raises TableMismatch for other partitions."""
+        """Return the newest version, or None if there is no table.
+
+        Raises TableMismatch for other partitions.
+        """
 
     def prepare(self, state: TableState | None, layout: Layout) -> None:
-        """Make its place ready for files of this layout."""
+        """Prepare its location for files of this layout."""
 
     def commit(
         self, state: TableState | None, files: Sequence[TableFile], progress: Progress, added: Sequence[Any]
     ) -> None:
-        """Add files, progress and columns if the table still is at `state` (None: does not exist yet).
+        """Add files, progress and columns if the table is still at `state` (None: it does not exist yet).
 
         Raises CommitConflict if it is not.
         """
 
     def has_run(self, run: str, since: TableState | None) -> bool:
-        """Return True if a commit after this version has the progress of this run."""
+        """Return True if a commit after version `since` has the progress of this run."""
 
 
 NEEDED = ("topic", "store_timestamp")
-"""The columns that partitions come from."""
+"""The columns from which partitions are derived."""
 
 
 def columns(layout: Layout) -> Any:
-    """Return the fields of the rows of a table, with the topic also if files leave it out."""
+    """Return the fields of the rows of a table, including the topic even if files leave it out."""
     return pa.schema([field for field in layout.every() if field.name in {*layout.names, *NEEDED}])
 
 
 def needed(layout: Layout) -> Layout:
-    """Return the layout with the columns that partitions come from."""
+    """Return the layout with the columns from which partitions are derived."""
     if layout.columns is None:
         return layout
     return replace(layout, columns=tuple(dict.fromkeys((*layout.columns, *NEEDED))))
@@ -109,8 +119,7 @@ def needed(layout: Layout) -> Layout:
 def added_fields(there: Any, wanted: Any, table: str) -> list[Any]:
     """Return the fields that an export adds to a table.
 
-    Raises TableMismatch for a column of another type, and for one that every row must have but the rows of
-    the export lack.
+    Raises TableMismatch for a column of another type, and for a required column that the export lacks.
     """
     known = {field.name: field for field in there}
     for field in wanted:
@@ -136,7 +145,7 @@ def require_partitions(there: list[str], wanted: list[str], table: str) -> None:
 
 
 def plain(kind: Any) -> str:
-    """Return the name of a type; its sizes and encodings in memory do not count."""
+    """Return the name of a type, without the sizes and encodings that it has in memory."""
     kinds = pa.types
     if kinds.is_dictionary(kind):
         return plain(kind.value_type)

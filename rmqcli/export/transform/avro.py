@@ -1,4 +1,6 @@
-"""Bodies that are Avro records in binary encoding, read by fastavro, and Avro schemas (.avsc) as Arrow types."""
+"""Bodies that are Avro records in binary encoding, read by fastavro, and Avro schemas (.avsc) as Arrow
+types.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ TYPES: Mapping[tuple[str, str], pa.DataType] = {
     ("string", ""): pa.string(),
     ("enum", ""): pa.string(),
 }
-"""(type, logicalType) → the Arrow type; `decimal` of bytes and fixed is a decimal128 of up to 38 digits."""
+"""(type, logicalType) → the Arrow type. `decimal` of bytes and fixed is a decimal128 of up to 38 digits."""
 
 _DIGITS = 38
 _DECIMAL_BYTES = 16
@@ -40,7 +42,9 @@ Convert = Callable[[Any], Any]
 
 
 class Typed(NamedTuple):
-    """An Arrow type, how a value becomes one that Arrow takes (None: as it is), and the least bytes of one."""
+    """An Arrow type, the conversion of a value for Arrow (None: none needed), and the fewest bytes of a
+    value.
+    """
 
     kind: pa.DataType
     convert: Convert | None = None
@@ -56,7 +60,7 @@ def typed(schema: Any) -> Typed:
 
 
 class _Reader:
-    """Walks a schema in its order, in which a name is defined before it is used."""
+    """Walks a schema in document order, in which a name is defined before it is used."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -182,7 +186,7 @@ class AvroBodies:
             value = fastavro.schemaless_reader(stream, self._plain)
         except Undecodable:
             raise
-        except Exception as error:  # fastavro raises many types for bytes that are no record
+        except Exception as error:  # fastavro raises many types for bytes that are not a record
             raise Undecodable(f"not a record of this schema ({type(error).__name__})") from None
         rest = len(body) - stream.tell()
         if rest:

@@ -1,7 +1,7 @@
-"""Bodies to an Arrow array: what is common to all formats.
+"""Bodies to an Arrow array: the part common to all formats.
 
-A decoder first parses each body, which tells most of the wrong ones, then makes an array of many. If that
-fails, the wrong values are found by halving: n values of which k are wrong cost about k · log n arrays.
+A decoder first parses each body, which reveals most of the wrong ones, then makes an array of many. If that
+fails, the wrong values are found by bisection: n values of which k are wrong cost about k · log n arrays.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 RUN_BYTES = 4 * 1024 * 1024
-"""Bodies whose values exist at the same time: one byte may become a Python object of some hundred."""
+"""The bytes of bodies whose values exist at the same time.
+
+One byte may become a Python object of some hundred.
+"""
 
 
 class Undecodable(Exception):
-    """A body does not fit the schema; the text says why in few words, without a part of the body."""
+    """A body does not fit the schema. The text says why, briefly and without any part of the body."""
 
 
 class Decoder(Protocol):
-    """The bodies of one schema, which its constructor compiles. Raises SchemaError."""
+    """The bodies of one schema, which the constructor compiles. Raises SchemaError."""
 
     @property
     def type(self) -> Any:
-        """The Arrow struct type of the values; its types are those that Spark has, too."""
+        """The Arrow struct type of the values, composed of types that Spark also has."""
 
     def parse(self, body: bytes) -> Any:
-        """Return what `to_array` takes of one body. Raises Undecodable."""
+        """Return the value of one body for `to_array`. Raises Undecodable."""
 
     def to_array(self, values: Sequence[Any]) -> Any:
         """Return an array of `type`. Raises Undecodable if one of the values does not fit."""
@@ -42,7 +45,9 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 
 
 def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
-    """Return an array of the decoder's type, null for bodies that do not decode, and reasons by row."""
+    """Return an array of the decoder's type, with null for bodies that do not decode, and the reasons by
+    row.
+    """
     import pyarrow as pa
 
     reasons: dict[int, str] = {}
@@ -60,7 +65,7 @@ def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, s
 
 
 def _runs(bodies: Sequence[bytes]) -> Iterator[range]:
-    """Yield the rows of runs of about RUN_BYTES."""
+    """Yield ranges of rows of about RUN_BYTES each."""
     begin = size = 0
     for row, body in enumerate(bodies):
         if row > begin and size + len(body) > RUN_BYTES:

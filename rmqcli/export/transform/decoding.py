@@ -1,6 +1,8 @@
-"""Bodies as typed columns: `value`, a struct, and with `column` the text `value_error` of what did not decode.
+"""Bodies as typed columns: the struct `value` and, with `column`, the text `value_error` for bodies that do
+not decode.
 
-The schema travels as the bytes of its file, so executors need not see the file; a process compiles it once.
+The schema is passed on as the bytes of its file, so executors need not see the file. Each process compiles it
+once.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from rmqcli.extras import require
 VALUE = "value"
 VALUE_ERROR = "value_error"
 FAIL, NULL, COLUMN = ON_ERROR = ("fail", "null", "column")
-"""A body that does not decode ends the export, is null, or is null with the reason in a column."""
+"""A body that does not decode ends the export, becomes null, or becomes null with the reason in a column."""
 MAX_SCHEMA_BYTES = 16 * 1024 * 1024
 _KEEPS = "null or column keeps such rows (--on-error; decodeOnError of the data source)"
 
@@ -46,7 +48,7 @@ class _Format(NamedTuple):
     package: str
     make: Callable[[bytes, str], Decoder]
     has_name: bool = False
-    """The schema file holds several types: one is named, FILE#NAME."""
+    """The schema file contains several types, one of which is named: FILE#NAME."""
 
 
 FORMATS: Mapping[str, _Format] = {
@@ -60,7 +62,10 @@ FORMATS: Mapping[str, _Format] = {
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Bodies of `format`; `schema` is the content of the file that the user calls `source`, `name` a type in it."""
+    """Bodies of `format`.
+
+    `schema` is the content of the file `source`, as the user named it, `name` a type in it.
+    """
 
     format: str
     schema: bytes = field(repr=False)
@@ -85,7 +90,10 @@ class Decoding:
 
     @property
     def summary(self) -> str:
-        """Returns what an export is continued with; the schema by the beginning of its SHA-256."""
+        """A text that must be the same when an export is continued.
+
+        It has the beginning of the schema's SHA-256.
+        """
         schema = sha256(self.schema).hexdigest()[:16]
         return f"{self.format} (schema {schema}{self.name and '#'}{self.name}, on error {self.on_error})"
 
@@ -117,7 +125,10 @@ def _compiled(format_: str, schema: bytes, name: str) -> Decoder:
 
 
 def read_decoding(format_: str, schema: str, on_error: str = FAIL) -> Decoding:
-    """Return the decoding of a schema file, FILE or FILE#NAME. Raises SchemaError, MissingPackage, OSError."""
+    """Return the decoding of a schema file, FILE or FILE#NAME.
+
+    Raises SchemaError, MissingPackage and OSError.
+    """
     _known("decode", format_, tuple(FORMATS))
     _known("on-error", on_error, ON_ERROR)
     made = FORMATS[format_]

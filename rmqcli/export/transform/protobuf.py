@@ -35,7 +35,10 @@ TYPES: Mapping[int, pa.DataType] = {
     F.TYPE_BYTES: pa.binary(),
     F.TYPE_ENUM: pa.string(),
 }
-"""Spark has no unsigned numbers, so they are of the next larger type; an enum is the name of its value."""
+"""Arrow types by protobuf type.
+
+Spark has no unsigned numbers, so these get the next larger type; an enum becomes the name of its value.
+"""
 _UNSIGNED = (F.TYPE_UINT64, F.TYPE_FIXED64)
 _TIMESTAMP = "google.protobuf.Timestamp"
 
@@ -43,7 +46,7 @@ Convert = Callable[[Any], Any]
 
 
 class Typed(NamedTuple):
-    """An Arrow type, and how a value becomes one that Arrow takes; None: as it is."""
+    """An Arrow type, and the conversion of a value for Arrow (None: none needed)."""
 
     kind: pa.DataType
     convert: Convert | None = None
@@ -136,7 +139,7 @@ def _micros(moment: Any) -> int:
 
 
 class ProtobufBodies:
-    """The decoder of a message of a descriptor set."""
+    """The decoder for a message of a descriptor set."""
 
     def __init__(self, schema: bytes, name: str) -> None:
         self._message: Any = message_class(schema, name)

@@ -1,4 +1,4 @@
-"""The steps between reading rows and writing them, the same for every engine. Picklable."""
+"""The processing between reading rows and writing them, the same for every engine. It can be pickled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _hash(msg_id: str) -> int:
 
 
 def parse_sample(option: str, text: str) -> Sample:
-    """Return the sample of a text such as `1%`. Raises GrammarError, which names the option."""
+    """Return the sample for a text such as `1%`. Raises GrammarError, which names the option."""
     match = _PERCENT.fullmatch(text.strip())
     share = 0.0 if match is None else float(match[1]) / 100
     if not 0 < share <= 1:
@@ -50,7 +50,7 @@ def parse_sample(option: str, text: str) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """Steps, in this order; those that are None are left out."""
+    """Sampling, decoding and masking, in this order; those that are None are skipped."""
 
     sample: Sample | None = None
     decoding: Decoding | None = None
@@ -58,13 +58,13 @@ class Transform:
 
     @property
     def fields(self) -> list[Any]:
-        """The Arrow fields that are added to those of every export, whose own types stay. Raises MaskError."""
+        """The Arrow fields added to those of every export, whose types do not change. Raises MaskError."""
         added = self.decoding.fields if self.decoding is not None else []
         return added if self.masks is None else list(map(self.masks.field, added))
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The steps as the manifest has them: an export is continued with the same."""
+        """The manifest's description of the transform, which must be the same when an export is continued."""
         return {
             "sample": self.sample and self.sample.percent,
             "decode": self.decoding and self.decoding.summary,
@@ -73,7 +73,7 @@ class Transform:
         }
 
     def undecoded(self, table: Any) -> int:
-        """Return the number of transformed rows whose body did not decode, as far as masks let it be seen."""
+        """Return the number of transformed rows whose body did not decode, if masks do not hide it."""
         is_seen = self.decoding is not None and not (self.masks is not None and self.masks.hide_value)
         return table[VALUE].null_count if is_seen else 0
 
