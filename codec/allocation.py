@@ -2,7 +2,7 @@
 `AllocateMessageQueueStrategy`).
 
 Each member, or a broker for all of them, computes the same allocation, so each queue has one owner. `queues`
-are sorted by topic, broker and number, `clients` lexicographically; `client` must be one of them.
+are sorted by topic, broker and queue id, `clients` lexicographically; `client` must be one of them.
 """
 
 from __future__ import annotations

@@ -68,6 +68,7 @@ def _unescape(text: str) -> str:
     if "\\" in text:
         text = _ESCAPE.sub(_unescape_one, text)
     if _SURROGATE.search(text):
+        # Joins the halves of escaped surrogate pairs; a lone half becomes U+FFFD.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 

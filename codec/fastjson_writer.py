@@ -19,7 +19,7 @@ import msgspec
 
 PIECES_PER_STEP: Final = 256
 SHORT_TABLE: Final = 64
-"""The maximum number of entries of a table, none of them a table, that is written in one step."""
+"""A table with at most this many entries, none of them a table, is written in one step."""
 
 
 class JsonDialect(Enum):

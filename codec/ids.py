@@ -197,6 +197,7 @@ def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
 
 def _id_bytes(text: str) -> bytes:
     try:
+        # `bytes.fromhex` alone would accept blanks between bytes.
         if len(text) in ID_LENGTHS and text.isalnum():
             return bytes.fromhex(text)
     except ValueError:

@@ -34,7 +34,7 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(home_of[name]), name)
-        # Python calls `__getattr__` no more for a name that the module has.
+        # Python does not call `__getattr__` for a name that the module has.
         setattr(modules[package], name, value)
         return value
 

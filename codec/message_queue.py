@@ -1,4 +1,4 @@
-"""The identity of a queue: topic, broker name and queue number (Java class `MessageQueue`)."""
+"""The identity of a queue: topic, broker name and queue id (Java class `MessageQueue`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
-    """One queue of a topic on one broker, ordered by topic, broker name and number as Java orders it."""
+    """One queue of a topic on one broker, ordered by topic, broker name and queue id as in Java."""
 
     topic: str
     broker_name: str

@@ -1,2 +1,3 @@
-"""JSON bodies of requests and replies as typed values, with the names of the Java classes.
-`codec.operations` lists which operation has which body."""
+"""JSON bodies of requests and replies as typed values, with the names of the Java classes. `codec.operations`
+lists the body of each operation.
+"""

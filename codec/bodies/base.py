@@ -1,10 +1,10 @@
 """JSON bodies as typed values, and their conversion from and to bytes (Java `RemotingSerializable`).
 
-* A member has its Java name in snake_case. A missing or null member takes its default, and a collection is
-  empty; without a default, BodyError is raised.
+* A member has its Java name in snake_case. A missing or null member takes its default, which for a collection
+  is empty; without a default, BodyError is raised.
 * Members that only 5.x has default to None and are then not written, so that bodies for 4.x are those that
   4.x writes.
-* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, and text in place of a number are read as
+* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, and numbers in place of text are read as
   fastjson reads them.
 * An enum matches in any case, or by ordinal; unknown text is None, as in Java.
 * Integers are int32 or int64; BodyError is raised outside their range.
@@ -296,7 +296,7 @@ def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> 
             value: T = decoder.decode(data)
             return value
         except BAD_JSON:
-            pass
+            pass  # the tolerant reader decides, and reports the error
     result: T | None = reader_of(cls)(decode_plain(data))
     if result is None:
         raise BodyError(f"no {getattr(cls, '__name__', cls)} in a JSON null")

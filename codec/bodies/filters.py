@@ -14,7 +14,9 @@ class BloomFilterData(Body, frozen=True):
 
 
 class ConsumerFilterData(Body, frozen=True):
-    """The filter of a group for a topic, in use while `dead_time` is 0. Java computes `dead` to write it."""
+    """The filter of a group for a topic, in use while `dead_time` is 0. Java computes `dead` when it writes
+    one.
+    """
 
     consumer_group: str | None = None
     topic: str | None = None

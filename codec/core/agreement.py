@@ -23,7 +23,9 @@ from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, item_position, slo
 
 Range = tuple[int, int]
 Doubt = tuple[int, int, int]
-"""A range of entries or items, and the commit-log offset that its first one must not fall below."""
+"""A range, and the commit-log offset before it: that of its first entry must be higher, that of its first
+item not lower.
+"""
 
 _ENTRY: Final[i64] = ENTRY.size
 _SIZE: Final[i64] = ENTRY.offsets["size"]

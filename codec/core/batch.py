@@ -1,4 +1,4 @@
-"""The body of a batch of messages (request code 320), item by item; `codec.message_batch` declares an item.
+"""The body of a batch of messages (request code 320), item by item; `codec.batch_item` declares an item.
 
 A `Part` is the portion of a batch that a broker stores at once: adjacent items of the body, each with its
 properties followed by those of the whole batch.

@@ -61,7 +61,7 @@ _LONGEST_V2: Final[i64] = LONGEST_TOPIC_V2
 _MASK: Final[i64] = 0xFFFFFFFF
 _PROPERTIES_LENGTH: Final[i64] = 2
 _SHORTEST_END: Final[i64] = 3
-"""The minimum number of bytes of the two lengths, of topic and properties."""
+"""The minimum number of bytes that the lengths of topic and properties take."""
 _LONGEST_END: Final[i64] = 2 + LONGEST_TOPIC_V2 + 2 + MAX_PROPERTIES_LENGTH
 """The maximum number of bytes of topic and properties with their lengths."""
 

@@ -97,7 +97,7 @@ class Walk:
         if total > _WINDOW or at + total > self._limit:
             # A long record or garbage: `find` checks the lengths first and never copies the body.
             self.data = record.find(self._buffer, at, self._limit, self._check_crc)
-            # `data` is no window of the file now, so the next record must load one.
+            # `data` is not a window of the file now, so the next record must load one.
             self._window_end = at
         else:
             if at + total > self._window_end:

@@ -1,1 +1,3 @@
-"""The replication protocol between master and slave, and how a stream of log bytes becomes records."""
+"""The replication protocol between master and slave, and the conversion of a stream of log bytes to
+records.
+"""

@@ -88,8 +88,8 @@ def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes
 
 
 def lengthened(beginning: bytes, size: int, more: int) -> bytes:
-    """Return the beginning of a header without a remark, up to the value of an ext field, after the size of
-    that value has become `size`, which is `more` bytes longer than before.
+    """Return the beginning of a header, without a remark and up to the value of an ext field, with its
+    lengths changed for a value of `size` bytes, which is `more` bytes longer.
     """
     (block,) = _LENGTH32.unpack_from(beginning, _HEAD.size)
     fields = beginning[_HEAD.size + _LENGTH32.size : -_LENGTH32.size]

@@ -290,7 +290,7 @@ class Connection:
             self._next_opaque = opaque + 1
         command.opaque = opaque
         frame = command.frame() if isinstance(command, SendRequest) else encode_frame(command)
-        # Only now: a request that cannot be encoded does not wait.
+        # Stored only now, so that a request that cannot be encoded does not wait.
         waiting[opaque] = token
         return frame
 

@@ -138,8 +138,8 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 class DirectReader(Generic[HeaderT]):
-    """A reader of the requests with one code that creates their typed header. `beginning` is the beginning of
-    their JSON headers.
+    """A reader of the requests with one code that creates their typed header. Their JSON headers start with
+    `beginning`.
 
     The header class must forbid unknown fields, so that a request with more ext fields is read in the general
     way, which keeps them all.
@@ -200,7 +200,7 @@ def decode_json_header_loosely(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _int32(value: _Number) -> int:
-    """Convert a number as Java does: null and empty text are 0, fractions are cut off."""
+    """Convert a number as Java does: null and empty text are 0, fractions are truncated."""
     if value is None or value == "":
         return 0
     if isinstance(value, str):

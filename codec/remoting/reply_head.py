@@ -53,7 +53,7 @@ _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.field
 _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
 _CODE: Final = RequestCode.SEND_MESSAGE_V2
 _PLACE: Final = "@msgId@"
-"""Stands for message ids that are inserted later."""
+"""A placeholder for message ids that are inserted later."""
 
 
 class SendTemplate:

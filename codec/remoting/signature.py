@@ -2,7 +2,7 @@
 
 A signed request has the ext fields AccessKey, SecurityToken if there is one, and Signature: the base64 of
 HMAC-SHA1, keyed with the secret key, of the values of all other ext fields, ordered by name, and the body.
-Neither code, flag, opaque number, version and remark nor a time are covered, so a request can be replayed.
+Code, flag, opaque number, version and remark are not covered, nor is any time, so a request can be replayed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 PIECE: Final = 256 * 1024
 """The number of bytes of a body that are hashed at a time, in 0.2 ms."""
 _BLOCK: Final = 64  # bytes of SHA-1
+# The two pads of HMAC (RFC 2104).
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 

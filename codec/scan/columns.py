@@ -110,6 +110,7 @@ def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
     # The sys flag precedes the first host, so it is right for every width.
     bits = prefixes["sys_flag"].astype(np.int32) & HOST_BITS
     if bits.any():
+        # `bits` has only the keys of PREFIXES; the other values fill the table that it indexes.
         widths = np.array([PREFIXES.get(value, layout).size for value in range(HOST_BITS + 1)])[bits]
         _refuse(positions, positions > len(data) - widths, cut)
         prefixes, starts = _widened(data, positions, bits), positions + widths

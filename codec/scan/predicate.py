@@ -60,8 +60,8 @@ def candidate_records(
 def last_candidates(
     data: memoryview, base: int | None, positions: Array, chosen: RecordFilter, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[list[int]]:
-    """Yield those of these ascending positions where records may match: block by block from the last, each
-    block in order. Raises CorruptionError at an unusual record.
+    """Yield the positions, among these ascending ones, where records may match: block by block from the last,
+    each block in order. Raises CorruptionError at an unusual record.
     """
     tests = list(tests_of(chosen))
     for block in blocks_backwards(data, base, positions, max_rows):

@@ -220,6 +220,7 @@ class PropertyColumns(NamedTuple):
         pairs = np.flatnonzero(self.names.indices.to_numpy() == code)
         if len(pairs) == rows:
             return self.values.take(pa.array(pairs))
+        # Positions count from 1, so that 0 marks the records without the property.
         places = np.zeros(rows, dtype=np.int64)
         places[np.searchsorted(self.offsets, pairs, side="right") - 1] = pairs + 1
         return self.values.take(pa.array(places - 1, mask=places == 0))
@@ -288,6 +289,7 @@ def _after_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
     data = np.frombuffer(buffer or b"", dtype=np.uint8)[: offsets[-1]]
     if not data.flags.writeable:
         data = data.copy()
+    # The texts are copies, so their first bytes may be overwritten.
     data[offsets[:-1]] = PAIR_END
     return data, offsets
 
@@ -300,6 +302,7 @@ def _split(data: Array, offsets: Array) -> PropertyColumns:
     places = marks[heads]
     name_ends = marks[heads[:-1] + 1]
     starts, ends = places[:-1] + 1, places[1:]
+    # A pair has a name, then a separator of name and value as its first mark, then a value.
     good = (name_ends > starts) & (name_ends < ends - 1) & ~begins_pair[heads[:-1] + 1]
     is_first = np.zeros(len(data), dtype=bool)
     is_first[offsets[:-1]] = True

@@ -25,6 +25,7 @@ FILLER_SIZE = 0x7FFFFFFF
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
 
+# A unit of a batch consume queue (5.x), 46 bytes.
 UNIT = fused(
     construct.Struct(
         "commit_log_offset" / Int64sb,
@@ -44,8 +45,10 @@ QUEUE_TYPE, BATCH = "queue.type", "BatchCQ"
 """The topic attribute, and its value, by which the queues of a topic are batch consume queues."""
 
 
+# The size that ends the entries of an extension file.
 END_OF_FILE = -1
 LOWEST_ADDRESS = -(2**63)
+# Below every int32, so that no hash of a tag can be mistaken for an address.
 HIGHEST_ADDRESS = -(2**31) - 1
 
 HEAD = fused(

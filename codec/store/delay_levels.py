@@ -20,7 +20,7 @@ class DelayLevels:
     __slots__ = ("delays_ms", "highest")
 
     def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
-        """Raises ValueError for anything but blank-separated numbers with the units s, m, h and d."""
+        """Parse blank-separated numbers with the units s, m, h and d. Raises ValueError for anything else."""
         self.delays_ms = tuple(map(_delay_ms, text.split()))
         self.highest = len(self.delays_ms)
         if not self.delays_ms:

@@ -48,7 +48,7 @@ def encode_record(
     """Return the bytes of a record.
 
     Hosts are packed, and determine the host bits of the sys flag. Raises LocalProtocolError for a topic or
-    properties that are too long, a host without 8 or 20 bytes, or a number out of range.
+    properties that are too long, a host that has neither 8 nor 20 bytes, or a number out of range.
     """
     try:
         run = Run(store_host, physical_offset, store_timestamp, magic=_VERSIONS[version][0])
