@@ -132,6 +132,7 @@ class _Writer(NamedTuple):
         ]
         self.progress(size - sum(task.cost for task in tasks))
         found = workers.run(_write_task, tasks, self.progress)
+        # An unsound queue comes first: the log is then walked, which finds any damage itself.
         errors = [one for one in found if isinstance(one, Exception)]
         if errors:
             raise next((error for error in errors if isinstance(error, UnsoundQueue)), errors[0])

@@ -100,6 +100,7 @@ def _impossible_queues(filter: Any, bounds: Interval) -> frozenset[int]:
 
 def _possible(filter: Any, guarantees: list[Any]) -> list[int]:
     """Return the numbers of the guarantees under which the filter can be true."""
+    # No such files exist: Arrow only compares the partition expressions with the filter.
     fragments = [
         _FORMAT.make_fragment(str(number), _FILES, partition_expression=one)
         for number, one in enumerate(guarantees)
@@ -127,6 +128,7 @@ def _interval(filter: Any, name: str) -> Interval | None:
     if not up_to(most):
         return None
     low = _first(up_to, least, most)
+    # The upper bound is found as the lower bound of the negated number.
     high = _first(down_to, -most, -least)
     if low is not None and high is not None and low > -high:
         return None

@@ -65,6 +65,7 @@ class _Ends:
         with self._ends:
             if number >= self._ends[1]:
                 return False
+            # Workers may claim tasks out of order: the front is after the highest one claimed.
             self._ends[0] = max(self._ends[0], number + 1)
             return True
 

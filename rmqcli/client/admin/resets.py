@@ -294,7 +294,7 @@ class Resets:
         """
         route = await self._instance.route(plan.topic)
         whole = len(plan.queues) == len(route.subscribe)
-        # A 4.9 broker moves the write queues, and refuses if the group has no offset on one of them
+        # A 4.9 broker moves the write queues, and refuses if the group has no offset on one of them.
         alike = all(one.read_queue_nums == one.write_queue_nums for one in route.data.queue_datas)
         if whole and alike and plan.target.kind in ("start", "end", "time"):
             return self._reset_by_time

@@ -136,6 +136,7 @@ class Heartbeats:
         }
 
     async def _send(self, address: str, body: bytes) -> None:
+        # If this heartbeat opens the connection, `connected` must not send another one.
         self._informing.add(address)
         try:
             await self._instance.call(address, HEART_BEAT.code, body=body)

@@ -135,6 +135,7 @@ class TransactionProducer(Producer):
             state = TransactionState.ROLLBACK_MESSAGE
             return TransactionResult(sent, state, await self._end(half, sent, state))
         try:
+            # A cancellation waits for a local transaction in a thread, so that its outcome is sent.
             state = await _outcome(local, half, abandon=False)
         except Exception as error:  # raised to the caller, whatever it is; the broker gets UNKNOW
             await self._end(

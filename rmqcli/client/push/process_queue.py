@@ -133,6 +133,7 @@ class ProcessQueue:
     def put_back(self, batch: Iterable[MessageExt] | None = None) -> None:
         """Return taken messages (None: all of them) to the queue, in order."""
         chosen = list(self.taken.values() if batch is None else batch)
+        # Reversed, because each message is moved to the front.
         for message in reversed(chosen):
             if self.taken.pop(message.queue_offset, None) is not None:
                 self.messages[message.queue_offset] = message

@@ -170,6 +170,8 @@ class PushRebalance(Rebalance):
             held.drop()
             with trio.move_on_after(RELEASE):
                 await held.wait_quiet()
+            # An orderly listener is still busy. The lock is kept, so that no other member consumes the queue
+            # meanwhile.
             if held.in_flight and state.needs_locks:
                 held.unlock_tries += 1
                 return

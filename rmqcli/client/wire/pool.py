@@ -156,6 +156,7 @@ class Pool:
         lock = self._opening.setdefault(address, trio.Lock())
         deadline = trio.current_time() + limit
         with trio.move_on_at(deadline):
+            # The task that held the lock before may have connected.
             async with lock:
                 link = self._links.get(address)
                 if link is not None and link.is_open:

@@ -172,6 +172,7 @@ class Reader:
         finally:
             self.is_free = self._direct is not None
         self._requests += self._received(bytes(data))
+        # After lone requests the next one is expected to read for itself, so the background task pauses.
         self._recent = self._alone >= ALONE_BEFORE and self._direct is not None
 
     def expects(self) -> bool:
@@ -180,6 +181,7 @@ class Reader:
             self._alone += 1
             return self.is_free
         self._alone = 0
+        # Several requests are in flight, so the background task has to read.
         if self._parked is not None and self._call is None:
             self._wake()
         return False
@@ -203,6 +205,7 @@ class Reader:
                 if not call.is_over:
                     self._take(read_now(READ_SIZE))
             polling.end()
+        # `call_off` raises this once the call has ended in another way, such as a timeout.
         except trio.ClosedResourceError:
             if not call.is_over:
                 raise
@@ -218,6 +221,7 @@ class Reader:
             self._polling.in_vain()
             return
         self._requests += self._received(data)
+        # Requests from the peer are handled by the background task.
         if self._requests:
             self._wake()
 

@@ -67,6 +67,7 @@ class Tls:
             except OSError as error:
                 raise InvalidRequest(f"TLS certificate or key {path}: {error.strerror}") from error
         try:
+            # Without a password, OpenSSL would ask for it on the terminal.
             context.load_cert_chain(certificate, self.key, password=self.key_password or "")
         except (ssl.SSLError, ValueError) as error:
             files = certificate if self.key is None else f"{certificate} and key {self.key}"

@@ -64,6 +64,7 @@ def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | N
             return 0, None
         begin, end = 0, None
         if rows.begin_time is not None:
+            # Store times may go back by up to this margin where the clock was set back.
             begin, _ = log.cross(stamps, rows.begin_time - rows.set_back_ms, rows.sample_bytes)
         if rows.end_time is not None:
             _, end = log.cross(stamps, rows.end_time + rows.set_back_ms, rows.sample_bytes)

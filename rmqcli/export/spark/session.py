@@ -150,6 +150,7 @@ def spark_session(
         for name, value in {**_settings(master, address, verbose), **conf, "spark.master": master}.items():
             builder = builder.config(name, value)
         stack.enter_context(_unlogged(verbose))
+        # Restored after the start, during which PySpark installs its own handler.
         interrupt = signal.getsignal(signal.SIGINT)
         session = _start(builder, master, folder / "start.log", verbose)
         stack.callback(session.stop)

@@ -127,6 +127,7 @@ class TableRun:
     def _commit(self, files: Sequence[TableFile], progress: Progress) -> None:
         for attempt in range(COMMITS):
             try:
+                # Set before the commit, because its reply may be lost.
                 self._may_be_committed = True
                 self._table.commit(self._state, files, progress, self._added_fields(self._state))
                 return

@@ -174,6 +174,8 @@ class AvroBodies:
         found = typed(given)
         self.type = found.kind
         self._convert = found.convert
+        # fastavro reads the underlying types only: its decimals take quadratic time for a long body, and
+        # times outside Python's range would be lost.
         self._plain = fastavro.parse_schema(_without_logical(json.loads(schema)))
         mark = fingerprint(to_parsing_canonical_form(given), "CRC-64-AVRO")
         self._mark = bytes.fromhex(mark)

@@ -238,6 +238,8 @@ class JsonBodies:
         if _depth(body) > MAX_DEPTH:
             raise Undecodable(f"nested in more than {MAX_DEPTH} levels")
         try:
+            # A body must be one whole object: otherwise the reader of lines could make two rows of it, or
+            # join it with the next one.
             body.decode()
             _WHOLE.decode(body)
         except UnicodeDecodeError:

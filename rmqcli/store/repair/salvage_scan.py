@@ -93,6 +93,7 @@ class LogScan:
         file = self.files[place]
         with mapped(file.file) as data:
             size = peek_record(data, offset - file.base).total_size
+        # The pair sorts after a run that begins at this offset, so the run is found.
         number = bisect_right(file.kept, (offset, 1 << 63)) - 1
         begin, end = file.kept[number]
         pieces = [(begin, offset), (offset + size, end)]

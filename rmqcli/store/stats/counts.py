@@ -251,6 +251,7 @@ def _counted(values: Array) -> Counter[int]:
 def _keys(data: memoryview, rows: FixedColumns, chosen: Array) -> Counter[str]:
     properties = join_properties(data, rows)
     values = properties.values(PropertyName.KEYS)
+    # A later KEYS property of a record replaces an earlier one, as in `decode_properties`.
     last = {row: (start, stop) for row, start, stop in zip(*(part.tolist() for part in values), strict=True)}
     texts = (
         str(properties.text[slice(*last[row])], "utf-8", "replace") for row in chosen.tolist() if row in last

@@ -216,12 +216,12 @@ def _add_times(shape: LogShape, names: list[str], codes: Array, times: Array) ->
 def _add_keys(shapes: list[TopicShape], codes: Array, block: RecordBlock) -> None:
     properties = join_properties(block.data, block.rows)
     values = properties.values(PropertyName.KEYS)
+    # A later KEYS property of a record replaces an earlier one, as in `decode_properties`.
     last = {row: (start, stop) for row, start, stop in zip(*(part.tolist() for part in values), strict=True)}
     of_topics: dict[int, list[int]] = {}
     for row, (start, stop) in last.items():
         keys = [key for key in properties.text[start:stop].split(b" ") if key]
         of_topics.setdefault(int(codes[row]), []).extend(map(hash_of, keys))
         shapes[int(codes[row])].keyed += bool(keys)
-    # One call for each topic and block.
     for code, hashes in of_topics.items():
         shapes[code].keys.add(hashes)
