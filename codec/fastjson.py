@@ -230,6 +230,7 @@ def _follow(root: Any, path: str) -> Any:
 
 def _child(value: Any, step: re.Match[str]) -> Any:
     if isinstance(value, list):
+        # No list is that long: a step without an index leads to nothing in it.
         index = int(step[2] or MAX_TEXT)
         return value[index] if index < len(value) else None
     if isinstance(value, dict):

@@ -15,6 +15,7 @@ from codec.properties import decode_properties
 
 INNER_BATCH, NEED_UNWRAP = MessageSysFlag.INNER_BATCH, MessageSysFlag.NEED_UNWRAP
 WRAPPED = INNER_BATCH | NEED_UNWRAP
+# The messages inside are single ones, and were decompressed with the body.
 NOT_INNER = ~(WRAPPED | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK)
 
 

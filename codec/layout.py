@@ -106,6 +106,7 @@ def _bare(subcon: Any) -> Any:
 def _format_of(subcon: Any, name: str) -> tuple[str, str]:
     if isinstance(subcon, construct.FormatField):
         order, code = subcon.fmtstr
+        # A single byte has no byte order.
         return (order if subcon.length > 1 else ""), code
     if isinstance(subcon, construct.Bytes) and isinstance(subcon.length, int):
         return "", f"{subcon.length}s"

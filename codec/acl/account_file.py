@@ -85,6 +85,7 @@ class _Builder:
         if event.anchor is not None or event.tag is not None or event.style in ("|", ">"):
             raise Unusual
         if event.implicit[0]:
+            # PyYAML does not read these as plain texts, so they are left to it.
             if value in _OTHERS or (self._is_flow and "?" in event.value):
                 raise Unusual
             value = None if value in _NULLS else value

@@ -235,6 +235,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         if not continues:
             yield "".join(parts)
             parts.clear()
+    # The last line may end with a backslash.
     yield "".join(parts)
 
 

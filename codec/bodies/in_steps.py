@@ -102,6 +102,7 @@ def _list(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
 
 def _end_of_items(data: bytes, start: int, end: int) -> int:
     """Return a position between two others where an item ends, or 0 if none is found."""
+    # The bytes of an end may also be in a text or inside of an item, so each is tried.
     for _ in range(_ENDS):
         end = data.rfind(_ITEM_END, start, end) + 1
         if not end:

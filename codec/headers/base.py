@@ -84,7 +84,7 @@ def _parse_int(bits: int) -> Callable[[str], Any]:
         if len(text) > _MAX_INT_TEXT or not text.isascii():
             return _ABSENT
         sign = text[:1] in {"-", "+"}
-        if not text[sign:].isdecimal():
+        if not text[sign:].isdecimal():  # `sign` is a bool, so 0 or 1
             return _ABSENT
         value = int(text)
         return value if -bound <= value < bound else _ABSENT
@@ -152,6 +152,7 @@ def maker_of(cls: type[HeaderT]) -> Callable[..., HeaderT]:
         return cls
     # A call with a dict of keyword arguments would take twice as long.
     values = ", ".join(f"{name}={name}" for name in names)
+    # Only the field names of our own classes are evaluated.
     maker: Callable[..., HeaderT] = eval(f"lambda {', '.join(names)}: cls({values})", {"cls": cls})
     return maker
 
@@ -209,6 +210,7 @@ def ext_encoder(cls: type[Header]) -> Callable[[Header], dict[str, str]]:
             " if value is not None:",
             f"  ext[{field.wire!r}] = {text} if type(value) is {kind} else _text_of(value)",
         ]
+    # The compiled text contains only names from our own classes.
     names: dict[str, Any] = {"_text_of": _text_of}
     exec("\n".join([*lines, " return ext"]), names)
     encoder: Callable[[Header], dict[str, str]] = names["encode"]

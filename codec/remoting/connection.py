@@ -188,6 +188,7 @@ class Connection:
                 break
             if self._wanted == _LENGTH_SIZE:
                 length = self._frame_length(buffer, 0)
+                # A long frame is buffered only up to its header, because its body goes to a LongBody.
                 self._wanted += length if length <= _LONG_FRAME else _HEAD_SIZE - _LENGTH_SIZE
             elif self._is_whole():
                 with memoryview(buffer) as view:
@@ -243,6 +244,7 @@ class Connection:
             if length > _LONG_FRAME:
                 self._buffer += data[position : position + _LENGTH_SIZE]
                 self._wanted = _HEAD_SIZE
+                # The frame is not whole, so no command can result.
                 self._complete_buffered(data[position + _LENGTH_SIZE :], [])
                 return
             self._wanted = _LENGTH_SIZE + length

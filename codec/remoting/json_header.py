@@ -145,6 +145,7 @@ class DirectReader(Generic[HeaderT]):
     way, which keeps them all.
     """
 
+    # All beginnings have the same length, so that one slice of a header finds its reader.
     BEGINNING_SIZE: Final = len(b'{"code":310,')
 
     def __init__(self, code: int, header: type[HeaderT]) -> None:
@@ -165,6 +166,7 @@ class DirectReader(Generic[HeaderT]):
         except _BAD_JSON:
             return None
         flags = self._flags
+        # Only a bool that was read as true can be wrong.
         if flags and True in flags(read.extFields) and any(text in header for text in self._doubtful):
             return None
         return RemotingCommand(

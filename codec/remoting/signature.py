@@ -68,6 +68,7 @@ class Mac:
 def content_order(ext_fields: Mapping[str, str]) -> list[str]:
     """Return the names of the signed fields in Java's order, by UTF-16 code units."""
     names = [name for name in ext_fields if name != SIGNATURE]
+    # ASCII names have the same order in UTF-16, so they need not be encoded.
     if all(map(str.isascii, names)):
         return sorted(names)
     return sorted(names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))

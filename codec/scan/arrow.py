@@ -296,6 +296,7 @@ def _texts(data: pa.Array) -> pa.Array:
 def _keys(properties: PropertyColumns) -> pa.Array:
     """Return the non-empty, blank-separated keys of each record; a record without keys has an empty list."""
     texts = properties.column(PropertyName.KEYS)
+    # Without blanks, each text is a single key, and the column itself holds the values of the lists.
     if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
     parts = pc.split_pattern(pc.fill_null(texts, ""), " ")

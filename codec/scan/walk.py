@@ -34,6 +34,7 @@ _STRAGGLERS = 16
 hundred.
 """
 _SEARCH_BYTES = 1 << 16
+"""The number of bytes that are searched for the first record of a lane."""
 
 _size_and_magic = HEAD.unpack_from
 # The two magics differ only in their last byte; the literal prefix makes the search fast.
@@ -76,6 +77,7 @@ def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
     ends = np.append(starts[1:], stop)
     path, counts, places = _run(np.frombuffer(buffer, dtype=np.uint8), starts, ends)
     tails: list[int] = []
+    # The remaining lanes are walked to their ends.
     for lane in np.flatnonzero(places < ends).tolist():
         more, places[lane] = follow(buffer, int(places[lane]), int(ends[lane]), len(buffer))
         tails += more
@@ -128,6 +130,7 @@ def _run(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
 
 _NO_LIMIT = 2**63
 _SAMPLE = 64
+"""The number of records that are walked one by one to estimate the size of the others."""
 _MOST_ROWS = 1 << 16
 """The maximum number of records that lanes walk at a time."""
 
