@@ -167,7 +167,7 @@ async def _receive(consumer: PullConsumer, queue: MessageQueue, offset: int, arr
     while True:
         try:
             result = await consumer.pull(queue, offset, suspend=SUSPEND)
-        except ClientError:  # what it costs is seen in the times, and in messages that do not arrive
+        except ClientError:  # its effect shows in the times, and in messages that do not arrive
             await trio.sleep(PAUSE)
             continue
         offset = result.next_begin_offset

@@ -150,8 +150,10 @@ async def run(pace: Pace, in_flight: int, operation: Operation, tally: Tally) ->
 async def _work(pace: Pace, begun: float, operation: Operation, tally: Tally) -> None:
     while tally.due is None or tally.started < tally.due:
         due = begun + pace.due(tally.started)
+        # A late worker would start the operation now, not when it was due.
         if pace.over(max(trio.current_time(), due) - begun):
             return
+        # Without a checkpoint since `started` was compared: no other worker can take the same number.
         number = tally.started
         tally.started += 1
         await trio.sleep_until(due)
@@ -220,6 +222,7 @@ async def warm_up(producer: Producer, queues: Sequence[MessageQueue], body: byte
     """Open the connections by sending one message to each broker. Errors are ignored: they occur again in the
     run.
     """
+    # Reversed, so that the first queue of each broker remains.
     first = {queue.broker_name: queue for queue in reversed(queues)}
 
     async def one(queue: MessageQueue) -> None:

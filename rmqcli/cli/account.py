@@ -82,6 +82,7 @@ def kept(given: Given) -> dict[str, Any]:
     """Return the fields of a profile that the account options set. Keys in a file stay there."""
     fields: dict[str, Any] = {}
     if given.secret_key_file or given.secret_command:
+        # A new source of the secret replaces all that the profile had.
         fields = dict.fromkeys(("secret_key", "secret_key_file", "secret_command", "security_token"))
     if given.secret_command:
         fields["secret_command"] = given.secret_command

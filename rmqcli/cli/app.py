@@ -154,7 +154,7 @@ def _load(name: str, entry: Entry, words: Sequence[str] | None = None) -> Any:
     module = importlib.import_module(entry.module)
     parts = import_parts(module, words[0] if words else None)
     application = getattr(module, entry.attribute)
-    if parts:  # which may have been imported before, in another order
+    if parts:  # they may have been imported before, in another order
         for app in (application, *(group.typer_instance for group in application.registered_groups)):
             app.registered_commands.sort(
                 key=lambda one: parts.index(one.callback.__module__.rpartition(".")[2])

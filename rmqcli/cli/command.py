@@ -135,6 +135,7 @@ def global_options(function: Callable[..., None], prints: Rows | None = None) ->
     parameters = [keyword("rmq_context", typer.Context), *expand(own)]
     parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in added.items()]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    # typer reads the signature and the annotations.
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     wrapper.plain_values = plain_values(parameters)  # type: ignore[attr-defined]
@@ -205,6 +206,7 @@ class SectionedCommand(_Quick, TyperCommand):
             return super().parse_args(ctx, list(_completed(args, self.params)))
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":
+                # Only after this error are all commands of the noun imported, which takes some milliseconds.
                 import_parts(importlib.import_module(self.callback.__module__.rpartition(".")[0]))
                 _name_owners(error, getattr(self.callback, "application", None))
             raise
@@ -233,6 +235,8 @@ def _completed(words: Sequence[str], parameters: Iterable[Any]) -> Iterator[str]
     values = {
         name: _LEFT_OUT[one.metavar] for one in parameters if one.metavar in _LEFT_OUT for name in one.opts
     }
+    # The added "-" makes a `--watch` at the end one without a value. Without any words, the second list
+    # is longer than the first.
     for word, following in zip(words, [*words[1:], "-"], strict=bool(words)):
         yield f"{word}={values[word]}" if word in values and following.startswith("-") else word
 

@@ -53,9 +53,10 @@ def print_names(arguments: Sequence[str]) -> None:
             _renew(arguments[1], arguments[2:])
             return
         names = _found(arguments[0], arguments[1:])
-    except Exception:  # a shell that completes has no place for it
+    except Exception:  # a completing shell has nowhere to show an error
         return
     for name in names:
+        # Names come from the cluster: a shell splits at blanks, and a terminal obeys control characters.
         if name.isprintable() and not re.search(r"\s", name):
             print(name)
 
@@ -71,7 +72,7 @@ def _found(kind: str, words: Sequence[str]) -> Iterable[str]:
     path, _ = _place(kind, words)
     names, fresh = known(path)
     if not fresh:
-        store(path, names)  # a Tab meanwhile does not ask again
+        store(path, names)  # so that a Tab meanwhile does not start another process
         _ask_aside([ASK, kind, *words])
     return names
 
@@ -81,6 +82,7 @@ def _place(kind: str, words: Sequence[str]) -> tuple[Path, Settings]:
     from rmqcli.cli.settings import Given, Settings
 
     settings = Settings(Given(**_given(words)))
+    # Warnings about settings would be printed into the line that is being typed.
     with Path(os.devnull).open("w") as nothing, redirect_stderr(nothing):
         options = settings.server_options
     return cache_path(kind, repr(options)), settings

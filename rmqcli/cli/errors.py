@@ -18,6 +18,7 @@ from rmqcli.cli.exit_codes import EXIT_TEXTS, CommandError, ExitCode
 from rmqcli.cli.remedies import remedy
 from rmqcli.cli.settings import Settings
 
+# Classes of Click, or of typer's copy of Click, reached through a name that typer exports.
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = UsageError.__mro__[1]
 
@@ -47,7 +48,7 @@ _VALIDATOR = tuple(
     )
 )
 
-# The nearest base class counts. An error that was raised has loaded its module.
+# The nearest base class decides. The module of an error that was raised is loaded.
 LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     "codec.errors": {
         "CorruptionError": ExitCode.CORRUPT,
@@ -191,6 +192,7 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 
 def _decisive(found: list[BaseException]) -> BaseException:
+    # A reader that has left ends the command without a message, whatever else failed with it.
     quiet = [leaf for leaf in found if isinstance(leaf, BrokenPipeError)]
     return (quiet or found)[0]
 
@@ -314,6 +316,7 @@ def exit_code_of(error: BaseException) -> ExitCode:
     code = _layer_code(error)
     if code is not None:
         return code
+    # TimeoutError is a subclass of OSError.
     if isinstance(error, OSError) and not isinstance(error, TimeoutError):
         return _OS_CODES.get(error.errno or 0, ExitCode.FAILED)
     return ExitCode.TIMED_OUT if isinstance(error, TimeoutError) else ExitCode.FAILED

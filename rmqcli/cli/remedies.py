@@ -49,7 +49,7 @@ def remedy(error: BaseException, settings: Settings) -> Remedy:
     """Return the remedy for an error of any layer, empty if there is none. Never raises."""
     try:
         return _remedy(error, settings)
-    except (Exception, KeyboardInterrupt):  # an error in this must not hide the first one
+    except (Exception, KeyboardInterrupt):  # an error here must not hide the first one
         return Remedy()
 
 
@@ -76,7 +76,7 @@ def reaching_remedy(error: BaseException, settings: Settings) -> str:
     from rmqcli.client.wire.addresses import name_servers
     from rmqcli.doctor.reaching import remedy_of
 
-    # Messages in doubt have their own words, and the outcome matters more than the cause.
+    # Errors with messages in doubt have their own text: the outcome matters more than the cause.
     if getattr(error, "maybe_stored", "") or not hasattr(error, "address"):
         return ""
     text = remedy_of(error, name_servers(settings.namesrv))

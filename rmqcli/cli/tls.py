@@ -80,7 +80,7 @@ def resolved(given: Given, profile: Profile | None) -> dict[str, Any]:
     sources: list[Mapping[str, Any]] = [_fields(given), _fields(profile), _environment()]
     found: dict[str, Any] = {}
     for source in reversed(sources):
-        # what is named nearer to the command wins, with all that it implies
+        # the source nearest to the command wins, with everything that it implies
         if source.get("tls") is None and any(source.values()):
             found.pop("tls", None)
         if source.get("tls_insecure") is None and source.get("tls_ca") is not None:
@@ -162,7 +162,7 @@ def _checks(found: Mapping[str, Any], java: Mapping[str, str], ca: str | None) -
     if "tls_ca" in found:
         return True
     if java.get("tls.test.mode.enable", "").lower() == "true":
-        return False  # Java trusts every server then
+        return False  # Java then trusts every server
     return java.get("tls.client.authServer", "true" if ca else "false").lower() == "true"
 
 

@@ -199,6 +199,7 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
 
 
 async def _caught_up(running: Mirror, cutter: Cutter) -> None:
+    # The end is read once: a copy of a busy broker would never reach a moving one.
     await running.caught_up((await running.log_range()).end)
     await _cut(cutter, running)
 
@@ -210,13 +211,14 @@ async def _cut_at_times(cutter: Cutter, running: Mirror, every: float) -> None:
 
     done = -1
     while True:
+        # By the wall clock, so that cuts come at full hours whenever the copy began.
         await trio.sleep(every - time.time() % every)
         end = running.store.commit_log_max_offset
         if end == done:
             continue
         try:
             await _cut(cutter, running)
-        except CommandError as error:  # the next cut has these messages, too
+        except CommandError as error:  # the next cut includes these messages
             warn(str(error))
         else:
             done = end

@@ -36,7 +36,7 @@ SortOption = Annotated[
 ]
 RowsOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=1, help="Show at most N lines.")]
 
-_LIMIT_S = 2.0  # for a request, unless --timeout or the profile has another
+_LIMIT_S = 2.0  # per request, unless --timeout or the profile sets another one
 
 
 @command(

@@ -37,7 +37,7 @@ StoreOption = Annotated[
 
 _TITLES = {"namesrv": "name server"}
 
-# There is no other broker that senders could go to when this one is slow.
+# Senders have no other broker to use when this one is slow.
 _DEFAULTS = {
     "brokerName": "broker-a",
     "brokerClusterName": "DefaultCluster",

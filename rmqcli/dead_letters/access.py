@@ -61,6 +61,7 @@ async def opened(admin: Admin, group: str, *, grant: bool) -> AsyncIterator[Open
             await admin.topics.update(topic, brokers=[name], perm=config.perm | Perm.READ)
         yield Opened(topic, queues, tuple(shut), failures)
     finally:
+        # Even after Ctrl-C: the permission was granted only for this block.
         with trio.move_on_after(RESTORE_SECONDS, shield=True):
             await _restore(admin, topic, shut)
 

@@ -84,6 +84,7 @@ class Journal:
         except BlockingIOError:
             os.close(self._descriptor)
             raise JournalError(f"{self.path} is in use: another rmq works on these dead letters") from None
+        # Again, under the lock: another process may have written to the file since.
         self._read()
         self._end_torn_line()
         return self
@@ -265,6 +266,7 @@ class Letters:
         self, letter: MessageExt, tally: Tally, send: Callable[[MessageExt], Awaitable[None]]
     ) -> None:
         name = identity(letter)
+        # Before the send: after a kill, the letter counts as perhaps sent, and is not sent twice.
         self._journal.note(name, State.SENDING)
         try:
             await send(letter)

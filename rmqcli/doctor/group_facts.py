@@ -127,6 +127,7 @@ async def members_of(
     states, silent = await admin.clients.running_infos(group, ids, failures=failures)
     routes, lost = await gather(sorted(connection.subscription_table), admin.instance.route)
     for error in lost.values():
+        # Topics without a route become findings.
         if not isinstance(error, NoRoute):
             raise error
     offsets = (await admin.offsets.with_subscribed(group, stats, connection, failures)).offset_table
@@ -165,6 +166,7 @@ async def lagging(admin: Admin, masters: Mapping[str, str], failures: Failures) 
     Brokers list only groups with a committed offset (request code 317). A group whose first message hangs has
     none, so groups without any offset are included.
     """
+    # -1 marks a group without a reported lag, which is kept below; a lag of 0 is not.
     lags: dict[str, int] = dict.fromkeys(await admin.groups.names(failures=failures), -1)
     for one in await admin.brokers.lags(masters, failures=failures):
         lags[one.group] = max(0, lags.get(one.group, 0)) + (one.lag or 0)

@@ -59,7 +59,7 @@ def progress(found: Members) -> Iterator[Finding]:
     """Yield the problems with the progress of a group, or one finding that there are none."""
     if not is_divided(found):
         return
-    still = () if found.connection is None else _still(found)  # without clients that is told already
+    still = () if found.connection is None else _still(found)  # another finding reports missing clients
     wrong = [*still, *_not_pulled(found), *_offsets(found), *_failures(found), *_locks(found)]
     if not wrong and found.connection is not None and found.offsets:
         owners = owners_of(found)
@@ -83,7 +83,7 @@ def _still(found: Members) -> Iterator[Finding]:
         by_owner.setdefault((one.queue.topic, one.owner), []).append(one)
     for (topic, owner), queues in by_owner.items():
         longest = max(one.ms for one in queues)
-        # without a report nobody knows whether the messages move slowly or not at all
+        # without a report, it is unknown whether the queue moves slowly or not at all
         status = Status.FAIL if longest >= STUCK_MS and owner is not None else Status.WARN
         what = f"{named_queues([one.queue for one in queues])} {'has' if len(queues) == 1 else 'have'}"
         waiting = many(sum(one.waiting for one in queues), "message")

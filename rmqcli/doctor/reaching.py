@@ -74,7 +74,7 @@ def remedy_of(error: BaseException, name_servers: Collection[str]) -> str:
         return _OF_TLS[problem.name]
     if isinstance(error, NotSupported) and any(name in text for name in _FOR_NAME_SERVERS):
         return NO_NAME_SERVER
-    # Subclasses are time-outs of others than a server, such as that of whoever replies to a request.
+    # Subclasses are timeouts of other parties than a server, such as the replier to a request.
     hangs = type(error) is RequestTimeout or isinstance(error, ConnectionLost)
     return HANGS if hangs else _of_address(error, name_servers)
 

@@ -185,7 +185,7 @@ def _part_writable(
 
 PREFIX = "RMQ_PROBE_"
 GROUP = "rmq-probe"
-TRIES = 20  # pulls of a message that a broker does not show at once
+TRIES = 20  # pulls of a message that a broker does not return at once
 PAUSE = 0.05  # seconds
 CLEAN_SECONDS = 10.0
 
@@ -218,7 +218,7 @@ async def _removed(admin: Admin, topic: str) -> list[Finding]:
         with suppress(ClientError):
             await admin.topics.route(topic)
             return [_left(topic, str(error))]
-        return []  # it was never made
+        return []  # it was never created
     return [_left(topic, "; ".join(map(str, failures.values())))] if failures else []
 
 

@@ -133,7 +133,7 @@ class SeenFile:
             self.trouble = error
             return Seen()
         except msgspec.DecodeError:
-            return Seen()  # it is written again
+            return Seen()  # it will be rewritten
 
     def write(self, seen: Seen) -> None:
         """Replace the file."""
@@ -262,6 +262,7 @@ async def examine(
     found = Survey(views, topic)
     if not found.answered:
         return found
+    # Later requests would otherwise wait for name servers that do not respond.
     admin.instance.name_servers.prefer(
         next(one for one, view in views.items() if isinstance(view, ClusterInfo))
     )
@@ -289,7 +290,7 @@ async def _lagging(admin: Admin, survey: Survey) -> list[Members]:
     try:
         names = [name for name in await lagging(admin, survey.masters, failures) if name != own][:MAX_GROUPS]
     except ClientError:
-        return []  # why is a line of its broker
+        return []  # the finding about the broker has the reason
     found, _ = await gather(names, lambda name: members_of(admin, name, failures))
     return [one for one in found.values() if one.connection is not None]
 

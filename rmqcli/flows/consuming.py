@@ -60,6 +60,7 @@ class Consumption:
         try:
             consumed = await self._act(message)
         except (OSError, CommandNotRun) as error:  # every message would fail: closed output, no command
+            # No status is ever returned, so the message stays with the group.
             self._failure = error
             self._enough.set()
             await trio.sleep_forever()
@@ -151,6 +152,8 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
             env=environment(message),
             capture_stdout=producer is not None,
         )
+        # Ctrl-C reaches the command before this process: let it end the consumption first. Otherwise the
+        # message would count as failed, and could become a dead letter.
         if done.returncode in _TERMINATED:
             await trio.sleep(_SIGNAL_DELAY)
         if done.returncode in _NOT_RUN:

@@ -19,7 +19,7 @@ from rmqcli.render.output import Output, warn
 
 _POLL_S = 15.0  # how long a broker holds a pull without new messages; the same as in Java's pull consumer
 _RETRY_S = 1.0
-_ROUTE_S = 30.0  # interval of looking for new queues
+_ROUTE_S = 30.0  # interval between checks for new queues
 
 Sink = trio.MemorySendChannel[list[MessageExt]]
 
@@ -54,7 +54,7 @@ async def _follow_queue(
             await trio.sleep(_RETRY_S)
             continue
         outages.works(queue)
-        # A search may return the message before
+        # A search by time may return the message before that time.
         messages = [m for m in result.messages if since_ms is None or m.store_timestamp >= since_ms]
         if messages:
             await sink.send(messages)

@@ -54,6 +54,7 @@ class Pipe:
         closed the pipe before.
         """
         await self._read()
+        # The pipe is empty and holds at least a page, so no write blocks.
         for start in range(0, len(data), PAGE):
             os.write(self._descriptor, data[start : start + PAGE])
             await self._read()
@@ -64,6 +65,7 @@ class Pipe:
                 await trio.lowlevel.wait_writable(self._descriptor)
         else:
             await self._poll_until_read()
+        # A reader that left after it had read everything did get the data.
         if self._events(0) & select.POLLERR and self._unread():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 

@@ -85,7 +85,7 @@ async def _warn_of_unread(reader: Chooser, topic: str, broker: str | None) -> No
     unread = [one for one in await reader.unread_queues(topic) if broker in (None, one.broker_name)]
     counts: dict[int, int] = {}
     for queue in unread:
-        with suppress(ClientError):  # a broker that is lost is told of elsewhere
+        with suppress(ClientError):  # lost brokers are reported elsewhere
             count = await reader.max_offset(queue) - await reader.min_offset(queue)
             counts[queue.queue_id] = counts.get(queue.queue_id, 0) + count
     numbers = [number for number, count in counts.items() if count > 0]

@@ -123,7 +123,7 @@ class Sender:
         """
         try:
             await self._run(jobs)
-        except BaseException:  # Ctrl-C
+        except BaseException:  # such as Ctrl-C
             self.tally.untried = sorted(self._open)
             raise
         # Messages read before sending stopped.
@@ -189,6 +189,7 @@ class Sender:
                 self._first_done.set()
 
     async def _send(self, jobs: Sequence[Job]) -> None:
+        # By identity: equal messages may occur more than once in the input.
         messages = {id(message): job.number for job in jobs if isinstance(message := job.message, Message)}
         parts = split_batch([job.message for job in jobs if isinstance(job.message, Message)])
         for part in [[jobs[0].message]] if len(jobs) == 1 else parts:
@@ -196,6 +197,7 @@ class Sender:
             await self._send_part([message for message in part if isinstance(message, Message)], numbers)
 
     async def _send_part(self, part: Sequence[Message], numbers: Sequence[int]) -> None:
+        # After Ctrl-C no request begins, but one in flight is finished: its messages would be in doubt.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             with trio.CancelScope(shield=True):
@@ -236,6 +238,7 @@ class Sender:
             self.tally.unknown += [InDoubt(*each, error) for each in zip(numbers, ids, strict=True)]
         else:
             self.tally.failed += [(number, error) for number in numbers]
+        # Errors of the input do not count towards giving up.
         if not isinstance(error, ClientError):
             return
         self._failures_in_row += 1

@@ -105,7 +105,7 @@ async def filtered(
             reader, lost = await _checked(consumer, queues, where)
             return _matching(reader, tests), where, lost
         except (FilterNotSupported, InvalidInput):
-            pass  # a broker without SQL92, or with that of another version
+            pass  # a broker without SQL92, or with another version of it
     return _matching(consumer, [where_test(predicate), *tests]), tag, {}
 
 

@@ -208,6 +208,7 @@ def _iso_time(text: str) -> int | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
+        # Rounded, because a float of seconds may lie just below its millisecond.
         return max(0, int(moment.astimezone(UTC).timestamp() * 1000 + 0.5))
     except (ValueError, OverflowError, OSError):
         return None

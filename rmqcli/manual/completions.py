@@ -109,7 +109,9 @@ def _zsh_options(options: Sequence[Option], margin: str, sign: str) -> str:
     body = f"{margin}options{sign}(\n{rows}{margin})\n" if rows else ""
     for array in ("values", "files"):
         body += f"{margin}{array}{sign}({' '.join(found[array])})\n" if found[array] else ""
-    specs = " ".join(f"'{word}'" for word in found["specs"])  # zsh would look for a command =word
+    specs = " ".join(
+        f"'{word}'" for word in found["specs"]
+    )  # unquoted, zsh would expand =word to the path of a command
     return body + (f"{margin}specs{sign}({specs})\n" if specs else "")
 
 

@@ -59,7 +59,7 @@ async def collect(
     began = trio.current_time()
     samples: list[Sample] = []
     up = 0
-    with suppress(ClientError):  # what was read before stays in the scrape
+    with suppress(ClientError):  # the scrape keeps what was read before
         info = await _registered(admin)
         up = 1
         now_ms = admin.instance.now_ms()
@@ -115,6 +115,7 @@ async def _read(admin: Admin, survey: Survey, samples: list[Sample], max_series:
     lags, groups = await _groups(admin, survey)
     samples += group_samples(survey.clusters, lags, groups, admin.instance.now_ms())
     topics = await _topics(admin, survey, samples)
+    # Rates cost a request for each topic and group, and would be dropped beyond the limit.
     if len(samples) < max_series:
         consumed = {(one.broker, one.queue.topic, one.group) for one in lags}
         samples += await rate_samples(admin, survey.clusters, survey.masters, topics, sorted(consumed))

@@ -57,6 +57,7 @@ class Listener(ThreadingMixIn, WSGIServer):
         """Count a connection; return False if there are too many."""
         with self._lock:
             if len(self._open) >= self._most:
+                # Connections that send no request must not keep scrapes out: the oldest one gives way.
                 oldest = next(iter(self._unread), None)
                 if oldest is None:
                     return False
@@ -98,6 +99,7 @@ class Listener(ThreadingMixIn, WSGIServer):
 class Handler(WSGIRequestHandler):
     """Handles one request without logging it."""
 
+    # For each read. `service_actions` limits the whole request, for a peer that sends byte by byte.
     timeout = READ_SECONDS
     server: Listener
 
@@ -127,6 +129,7 @@ class Shared:
         waits = self._lock.locked()
         async with self._lock:
             if not waits or not self._last:
+                # If the collection fails, there is nothing to share: each that waits collects again.
                 self._last = ()
                 self._last = await self._collect()
             return self._last

@@ -114,17 +114,17 @@ async def probe(admin: Admin, address: str, need: Need) -> str:
     """Return the text with which a broker's access control refuses, or "" if it allows the request. Raise
     other errors of the client.
     """
-    from rmqcli.client import BrokerBusy, BrokerRefused, NotPermitted  # files are judged without the client
+    from rmqcli.client import BrokerBusy, BrokerRefused, NotPermitted  # not imported for decisions from files
 
     try:
         await _ask(admin, address, need)
     except BrokerBusy:
-        raise  # before the check
+        raise  # sent before the permission check
     except NotPermitted as error:
         if error.by_account:
             return str(error)
     except BrokerRefused:
-        pass  # for another reason, behind the check
+        pass  # for another reason, after the permission check
     return ""
 
 

@@ -142,6 +142,7 @@ def moved(topic: str, mapped: Mapped, brokers: Collection[str], every: Collectio
     for number, target in zip(homeless, free, strict=True):
         source = old[number][-1].bname or ""
         new[target] = _appended(new[target], number, old[number], UNDECIDED)
+        # The old broker keeps the ranges of the queue: it has the older messages.
         new[source] = _hosting(new[source], number, _ranges(new[target], number))
     inward = tuple(sorted(set(free)))
     outward = tuple(sorted({old[number][-1].bname or "" for number in homeless}))
@@ -182,6 +183,7 @@ def decided(move: Move, ends: Mapping[tuple[str, int], int]) -> Mapped:
 
 def _next_block(offset: int) -> int:
     blocks, rest = divmod(offset, BLOCK)
+    # The first multiple that is more than half a block away.
     return (blocks + (1 if rest < BLOCK // 2 else 2)) * BLOCK
 
 
@@ -287,9 +289,11 @@ async def carry_out(admin: Admin, plan: Plan, *, force: bool = False) -> None:
         return
     move = Move(mapped, tuple(plan.broker_to_map_in), tuple(plan.broker_to_map_out))
     await admin.static_topics.put({name: mapped[name] for name in move.inward}, force=force)
+    # From here on, nothing is written to the old queues, so their ends are final.
     await admin.static_topics.put({name: mapped[name] for name in move.outward}, force=force)
     mapped = decided(move, await _ends(admin, plan.topic, move.outward))
     await admin.static_topics.put({name: mapped[name] for name in move.inward}, force=force)
+    # Every broker of the cluster must have the same epoch.
     others = [name for name in mapped if name not in (*move.inward, *move.outward)]
     await admin.static_topics.put({name: mapped[name] for name in others}, force=force)
 

@@ -222,7 +222,7 @@ async def writing(admin: Admin, stats: Mapping[MessageQueue, TopicOffset]) -> Wr
 
 
 async def _senders(admin: Admin, queue: MessageQueue, ends: TopicOffset, now: int) -> set[str]:
-    from rmqcli.client import PullConsumer, PullStatus  # not for those who only list topics
+    from rmqcli.client import PullConsumer, PullStatus  # not imported for listing topics
 
     consumer = PullConsumer(instance=admin.instance)
     begin = max(ends.min_offset, ends.max_offset - LAST_MESSAGES)

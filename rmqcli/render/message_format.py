@@ -122,6 +122,7 @@ def _verb(text: str, token: re.Match[str], verbs: _Verbs) -> Part:
         return _constant(b"%" + encode_text(token["braces"]))
     if text.startswith("{", token.end()):
         raise _error(text, token.end(), r"unclosed brace; write \x7b for a literal one")
+    # JSON has escaped control characters already.
     if verb == "j":
         return _modified(verbs.values["j"], braces, text, token, _MODIFIERS)
     if verb == "h":

@@ -151,7 +151,7 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
     if "tags" in found:
         _apply_tags(properties, found["tags"])
     for name, value in properties.items():
-        # the stored form cannot hold these: they would be lost silently
+        # the stored form cannot represent these: they would be lost silently
         if not name or not value or "\x01" in name:
             raise ValueError(
                 f"property {name!r}: name and value must not be empty, and the name must not contain U+0001"

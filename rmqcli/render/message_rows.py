@@ -57,6 +57,7 @@ def row_renderer(form: RowForm, bodies: Bodies, *, topic: bool) -> Callable[[Mes
     heads = [tsv_bytes(line) for line in form.head(shown)]
 
     def render(message: MessageExt) -> bytes:
+        # The header precedes the first message only.
         head = heads.pop() if heads else b""
         return head + tsv_bytes(form.line(value(message) for value in read))
 

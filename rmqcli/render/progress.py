@@ -45,7 +45,7 @@ def _terminal() -> Iterator[bool]:
     try:
         import fcntl
 
-        # A descriptor of its own: the processes of a pipe share that of standard error, and its locks.
+        # A separate descriptor: the processes of a pipe share that of standard error, and so its locks.
         own = os.open(os.ttyname(sys.stderr.fileno()), os.O_RDONLY | os.O_NOCTTY)
     except (ImportError, OSError, ValueError):  # no such locks, or no file
         yield True

@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 _GAP = 2  # blanks between columns
-_NARROWEST = 8  # characters that a value is wrapped to at least; a title is never wrapped
+_NARROWEST = 8  # minimum width of a wrapped value; a title is never wrapped
 
 
 def objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
@@ -177,12 +177,13 @@ def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_C
         if one.column.brief is not None and wide():
             kept[place] = one._replace(texts=[one_line(one.column.brief(value)) for value in one.values])
     everywhere = " in all rows" if cells and len(cells[0].texts) > 1 else ""
+    # Never the first column: it tells rows apart.
     for one in [one for one in kept[:0:-1] if one.column.whole and len(set(one.texts)) == 1]:
         if wide() and not keep:
             kept.remove(one)
             below.append(f"{one.column.title} {one.texts[0]}{everywhere}")
     for place, one in reversed([*enumerate(kept)]):
-        # What begins the rows tells them apart: a few numbers help there, a list of dozens would not.
+        # The first column tells rows apart: a few numbers there help, a list of dozens would not.
         if one.column.legend and wide() and (place or len(set(one.texts)) <= min(_FEW, len(one.texts) // 2)):
             known = {
                 text: f"#{number}" for number, text in enumerate(dict.fromkeys(filter(None, one.texts)), 1)
@@ -208,12 +209,12 @@ def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
     least = [one.least_width for one in cells]
     excess = sum(widths) + _GAP * (len(widths) - 1) - room
     while excess > 0:
-        # Ties go to the column on the right: what is on the left tells rows apart.
+        # Of equal columns, the rightmost one is narrowed: those on the left tell rows apart.
         widest = max(
             ((width, place) for place, width in enumerate(widths) if width > least[place]), default=None
         )
         if widest is None:
-            break  # all columns were asked for: the terminal breaks the lines
+            break  # all columns were requested: the terminal wraps the lines
         widths[widest[1]] -= 1
         excess -= 1
     return widths
@@ -276,6 +277,7 @@ class RowForm:
         column.
         """
         found = list(rows)
+        # Sorts are stable, so the first column, which decides, is sorted by last.
         for name in reversed(self.sort):
             place = _place("--sort", name.removeprefix("-"), keys)
             found = _sorted(found, place, descending=name.startswith("-"))
@@ -341,7 +343,9 @@ def _sorted(rows: list[Sequence[Any]], place: int, *, descending: bool) -> list[
     missing = [row for row in rows if row[place] in (None, "")]
     numbers = [_number(row[place]) for row in known]
     if None not in numbers:
+        # By identity: rows may be lists, which cannot be keys.
         order = dict(zip(map(id, known), numbers, strict=True))
+        # No number is None here; `or 0` is for the type checker.
         known.sort(key=lambda row: order[id(row)] or 0, reverse=descending)
     else:
         known.sort(key=lambda row: tsv_cell(row[place]), reverse=descending)

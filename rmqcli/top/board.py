@@ -118,11 +118,12 @@ class Board:
                 else former._replace(answered=one, lost_at=since)
             )
         if former is not None and self._is_partial(former.whole):
+            # The whole figures and the trend remain those from before the loss.
             return former._replace(answered=one, lost_at=None)
         place = one.name, one.group
         one = one._replace(brokers=one.brokers - self._losses.keys())
         if former is not None and not one.brokers <= former.whole.brokers:
-            self._trends.drop(place)  # the figures have another part now
+            self._trends.drop(place)  # another broker contributes to the figures now
         return _Known(one, one, self._trends.note(place, one.figure, now))
 
     def _is_partial(self, one: Carried) -> bool:

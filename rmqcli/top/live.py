@@ -18,7 +18,7 @@ from rmqcli.top.terminal import Keys, Screen
 from rmqcli.top.view import View, press
 
 _SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
-_AGE_S = 1.0  # seconds between two paintings, because ages count
+_AGE_S = 1.0  # seconds between two paintings, because the shown ages increase
 
 
 class Options(NamedTuple):
@@ -69,6 +69,7 @@ class _Session:
         if self._view.forgets != former.forgets:
             self._boards[former.what].forget()
         if self._view.what != former.what:
+            # Ends the wait, or the reading of the former kind, so that the new one is read at once.
             self._reading.cancel()
         if key == "redraw":
             self._screen.resume()
@@ -124,6 +125,7 @@ async def show_live(admin: Admin, view: View, options: Options, *, color: bool) 
     """Show the view until its end. Raise ClientError if the cluster does not respond to the first reading."""
     screen = Screen(color=color)
     session = _Session(admin, screen, view, options)
+    # Signals are caught before the terminal is changed, and until it is restored.
     with trio.open_signal_receiver(*_SIGNALS) as signals, screen:
         session.paint()
         async with trio.open_nursery() as nursery:

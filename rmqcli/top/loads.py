@@ -98,8 +98,8 @@ KINDS: Mapping[str, Callable[[Admin], Awaitable[Reading]]] = {
 }
 
 
-SPAN = 300.0  # seconds that are kept
-WINDOW = 60.0  # seconds that the change is taken from
+SPAN = 300.0  # seconds of values to keep
+WINDOW = 60.0  # seconds over which the change is computed
 POINTS = 20
 
 

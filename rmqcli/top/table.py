@@ -14,7 +14,7 @@ from rmqcli.top.view import HELP, View
 
 _GAP: Final = 2
 _TREND_LEAST: Final = 6  # characters
-_DROPPED: Final = ("trend", "in", "out", "eta", "change")  # the first one first
+_DROPPED: Final = ("trend", "in", "out", "eta", "change")  # in this order
 
 
 class _Column(NamedTuple):

@@ -78,7 +78,7 @@ def _keys(text: str) -> Iterator[str]:
             yield key
 
 
-_LOCAL = 3  # place of the local modes in what tcgetattr returns
+_LOCAL = 3  # index of the local modes in the result of tcgetattr
 _CHARACTERS = 6
 
 
@@ -107,6 +107,7 @@ class Screen:
     def suspend(self) -> None:
         """Restore the terminal and stop the process; return when it is continued, with the screen as before."""
         self._leave()
+        # With the default action, the signal stops the process at once; the next line runs after SIGCONT.
         former = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, former)
@@ -121,6 +122,7 @@ class Screen:
         try:
             self._enter()
         except BaseException:
+            # `__exit__` does not run if `__enter__` raises.
             self._leave()
             raise
         return self
@@ -132,6 +134,7 @@ class Screen:
 
     def _enter(self) -> None:
         if self.keys is not None:
+            # Only the first modes are restored: after a stop, those in effect may be of another process.
             self._former = self._former or termios.tcgetattr(self.keys)
             modes = termios.tcgetattr(self.keys)
             modes[_LOCAL] &= ~(termios.ECHO | termios.ICANON)

@@ -53,7 +53,7 @@ async def _skews(settings: Settings) -> dict[str, int]:
     from rmqcli.doctor.survey import Reading
 
     found: dict[str, int] = {}
-    # What fails here, the command meets itself, and says so.
+    # The command itself meets the same errors, and reports them.
     with suppress(ClientError):
         async with Admin(**settings.client_options) as admin:
             for name, address in (await admin.brokers.masters()).items():

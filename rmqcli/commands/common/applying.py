@@ -132,7 +132,9 @@ def with_feature(settings: Settings, feature: str, work: Callable[[Admin], Await
         try:
             return await work(admin)
         except NotSupported as error:
-            if remedy_of(error, ()):  # a broker in the place of a name server lacks more than the feature
+            if remedy_of(
+                error, ()
+            ):  # a broker that is addressed as a name server lacks more than the feature
                 raise
             raise CommandError(await unserved(admin, error, feature)) from None
 

@@ -70,7 +70,7 @@ class Cutter(NamedTuple):
             capture_stdout=True,
             capture_stderr=True,
             check=False,
-            start_new_session=True,  # Ctrl-C is for the copy, which ends the export itself
+            start_new_session=True,  # Ctrl-C reaches only the copy, which ends the export itself
         )
         said = done.stderr.decode(errors="replace").strip()
         if done.returncode:

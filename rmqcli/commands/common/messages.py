@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codec.message import MessageExt
     from rmqcli.render.text import Bodies
 
-_AROUND = 4  # rows of a terminal for what is not the body, and columns for its indentation
+_AROUND = 4  # rows of a terminal that the body leaves free, and columns of its indentation
 
 RawOption = Annotated[
     bool, Option("--raw", help="Print bodies (or the values of --format) as they are, without escapes.")

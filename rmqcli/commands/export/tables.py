@@ -80,7 +80,7 @@ def _follow(work: _Work, told: _Told, every: float) -> NoReturn:
     from rmqcli.export.tables.run import feed
     from rmqcli.grammar.offset_range import OffsetRange
 
-    # What the range begins with, the table has behind it then.
+    # After the first commit, the table has the beginning of the range already.
     stores = work.source.stores and [
         one._replace(rows=replace(one.rows, begin=None, begin_time=None)) for one in work.source.stores
     ]
@@ -165,7 +165,7 @@ async def _add_new(consumer: PullConsumer, work: _Work, told: _Told) -> ExportSu
     for run in attempts(work.table, origin, work.layout, resume=work.resume):
         told.begin(run)
         with run:
-            # After the offsets of the table are known: what others add from now on lies behind the ranges.
+            # Only after the offsets of the table are read: whatever others add from now on comes after the ranges.
             names = await topics_of_cluster(consumer, work.source.topics)
             ranges, lost = await find_ranges(consumer, names, work.source.wanted)
             with progress("export", sum(wanted.end - wanted.begin for wanted in ranges)) as advance:

@@ -43,7 +43,7 @@ async def topics_of_cluster(consumer: PullConsumer, wanted: Sequence[str]) -> li
     for name in _expanded(wanted, known, "the cluster"):
         try:
             readable = name in wanted or bool(await consumer.message_queues(name))
-        except NoRoute:  # such as those that are named after clusters
+        except NoRoute:  # such as topics named after clusters
             readable = False
         if readable:
             found.append(name)
@@ -159,7 +159,7 @@ def _row_filter(
     )
 
 
-_MIN_PARALLEL_BYTES = 1 << 29  # size of the commit log from which several processes are faster than one
+_MIN_PARALLEL_BYTES = 1 << 29  # bytes of commit log from which several processes are faster than one
 
 
 @contextmanager

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rmqcli.store.read.commit_log import LogReader
     from rmqcli.store.read.pending import DelayedMessage, DelayLevel
 
-_MIN_PARALLEL_BYTES = 16 * 1024 * 1024  # size of the entries from which several processes are faster than one
+_MIN_PARALLEL_BYTES = 16 * 1024 * 1024  # bytes of entries from which several processes are faster than one
 
 
 @command(

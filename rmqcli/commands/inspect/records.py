@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqcli.store.stats.counts import LogCounts
 
 _MAX_EXPLAINED = 16 * 1024 * 1024
-_MAX_REPORTED = 100  # damages reported by one command
+_MAX_REPORTED = 100  # damaged places that one command reports
 
 
 @dataclass(frozen=True, slots=True)

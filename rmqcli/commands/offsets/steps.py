@@ -83,7 +83,7 @@ def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarg
     """
     try:
         found = msgspec.json.decode(unmarked(path.read_bytes()), type=UndoFile)
-    except ValueError as error:  # msgspec's, too
+    except ValueError as error:  # including msgspec's
         raise CommandError(f"{path}: not an undo file: {error}", ExitCode.USAGE) from error
     home = Home(found.namesrv, tuple(found.clusters))
     if not set(name_servers(found.namesrv)) & set(name_servers(settings.namesrv)):

@@ -21,7 +21,7 @@ from rmqcli.render.output import Output, json_line, note, warn
 from rmqcli.render.table import BROKER, QUEUE, Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size
 
-UNKNOWN = "UNKNOWN"  # in place of a SendStatus: the broker did not answer
+UNKNOWN = "UNKNOWN"  # instead of a SendStatus: the broker did not respond
 NAMED = 5  # ids on standard error of messages that may be stored; all are on standard output
 Hint = Callable[[Exception], str]
 """Returns the remedy for an error, or an empty text."""

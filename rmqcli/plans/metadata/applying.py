@@ -94,6 +94,7 @@ def _desired(step: Step, state: State) -> settings.Step:
     members: dict[str, Any] = {**dict(step.wanted), kind.key: step.name}  # type: ignore[arg-type]
     if step.area == "topics" and "attributes" in members:
         old = next((dict(one).get("attributes") or {} for one in found.values()), {})  # type: ignore[arg-type]
+        # Brokers merge attributes, so those that the document lacks are removed by name.
         gone = {f"-{name}": "" for name in old if name not in members["attributes"]}
         members["attributes"] = {**members["attributes"], **gone}
     entry = settings.entry_of(label_of(step), members, kind)
@@ -160,7 +161,7 @@ async def _configs(admin: Admin, steps: Sequence[Step], state: State) -> Failure
             raise error
 
     failures: Failures = {}
-    for place in range(len(steps)):  # a broker writes its file with each change
+    for place in range(len(steps)):  # one after another: a broker rewrites its file with each change
         _, failed = await gather([place], put)
         failures |= {label_of(steps[place]): error for error in failed.values()}
     after = await admin.brokers.configs(seats, failures={})

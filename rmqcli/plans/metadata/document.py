@@ -184,7 +184,7 @@ def read_metadata(path: Path) -> Metadata:
     """
     try:
         content = msgspec.json.decode(unmarked(path.read_bytes()))
-    except ValueError as error:  # msgspec's, too
+    except ValueError as error:  # including msgspec's
         raise InvalidInput(f"{path}: {error}") from None
     if not isinstance(content, dict):
         raise InvalidInput(f"{path}: no object, so neither a dump nor an export of mqadmin")
