@@ -172,6 +172,7 @@ def _is_long(value: Any) -> bool:
         return any(isinstance(getattr(value, name), dict | list) for name in _TABLES[type(value)])
     if not value or not isinstance(value, dict | list):
         return False
+    # Values of one table have one type, so the first shows whether they are long.
     first = next(iter(value.values() if isinstance(value, dict) else value))
     return len(value) > SHORT_TABLE or type(first) not in _SCALARS
 

@@ -64,6 +64,7 @@ def _value(
             except BodyError as error:
                 raise BodyError(f"{cls.__name__}.{wire}: {error}") from None
             members[wire] = msgspec.Raw(b"[]")
+    # The rest is decoded with these lists empty, and they are inserted afterwards.
     value = decode(msgspec.json.encode(members) if lists else data)
     return msgspec.structs.replace(value, **lists) if lists else value  # type: ignore[type-var]
 

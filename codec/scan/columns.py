@@ -167,6 +167,8 @@ def _spans(data: Array, positions: Array, prefixes: Array, body_starts: Array) -
     _refuse(positions, wrong, "the body does not fit into the record")
     topic_starts, topic_ends = _topics(data, positions, prefixes["magic"].astype(np.uint32), body_ends)
     _refuse(positions, topic_ends + 2 > ends, "the topic does not fit into the record")
+    # Read only now that they are known to be inside of the record. Java's length is signed; read as unsigned,
+    # a negative one exceeds the maximum.
     lengths = _short(data, topic_ends)
     properties_starts = topic_ends + 2
     wrong = (lengths > MAX_PROPERTIES_LENGTH) | (properties_starts + lengths != ends)
