@@ -116,9 +116,7 @@ class NoBrokers(ConnectionFailed):
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a rounded text, such as `2 s`: the rest of a timeout is shown as it was given, not as
-    1.99902.
-    """
+    """Return a rounded text, such as `2 s`: the rest of a timeout is shown as given, not as 1.99902."""
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.2g} s"
 
 
@@ -246,9 +244,7 @@ class TopicNotFound(NotFound):
 
 
 def topic_remedy(topic: str) -> str:
-    """Return the advice to create a topic, unless brokers create it themselves or no broker accepts its
-    name.
-    """
+    """Return the advice to create a topic, unless brokers create it themselves or none accepts its name."""
     if topic.startswith(RETRY_PREFIX):
         return f"brokers create it when a member of group {topic.removeprefix(RETRY_PREFIX)} starts"
     if topic.startswith(DLQ_PREFIX):

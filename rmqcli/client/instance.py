@@ -177,7 +177,7 @@ class ClientInstance:
     async def _shelter(
         self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep tasks and connections running in a cancelled block, because leaving it sends requests to
+        """Keep tasks and connections running in a cancelled block, since leaving it sends requests to
         brokers.
         """
         with trio.CancelScope(shield=True):
@@ -296,9 +296,7 @@ class ClientInstance:
         return await self.routes.find(topic, self._limit(timeout), create=create)
 
     async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
-        """Return the addresses of the broker of `queue`: the preferred id first, then the master, then
-        slaves.
-        """
+        """Return the addresses of the broker of `queue`: the preferred id, then the master, then slaves."""
         if self.routes.is_doubtful(queue.topic):
             with contextlib.suppress(ClientError):  # the known route may still work
                 await self.route(queue.topic)

@@ -1,5 +1,4 @@
-"""Detection of topics that were deleted and created again: they have other messages at the same queue
-offsets.
+"""Detection of topics that were deleted and created again, with other messages at the same queue offsets.
 
 An export remembers the last exported record of each queue. As long as a topic exists, the record at a queue
 offset never changes, and commit-log offsets increase with queue offsets. So another record at the same

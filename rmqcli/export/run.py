@@ -101,9 +101,7 @@ def run_stores_export(
 def _add_store(
     wanted: StoreRows, into: Destination, write: Callable[[StoreRows], Iterable[str]]
 ) -> tuple[list[FileEntry], int | None]:
-    """Return the files of the rows of a store, and the commit-log offset at which the next export
-    continues.
-    """
+    """Return the files of the rows of a store, and the commit-log offset where the next export continues."""
     store = wanted.store
     rows = wanted.rows.after(into.previous, wanted.path)
     require_same_lives(store, rows, into.previous)
@@ -136,8 +134,8 @@ def topic_origin(ranges: Sequence[QueueRange], asked: str | None = None) -> Orig
 
 
 class Rest(NamedTuple):
-    """Ranges without the messages of an earlier export, and the warnings about messages in between that are
-    gone.
+    """Ranges without the messages of an earlier export, and the warnings about missing messages in
+    between.
     """
 
     ranges: list[QueueRange]

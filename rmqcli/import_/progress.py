@@ -1,8 +1,7 @@
-"""The progress of an import: an append-only file of lines `{"file": NAME, "rows": [[BEGIN, END], …]}`, ends
-excluded.
+"""The progress of an import: an append-only file of lines `{"file": NAME, "rows": [[BEGIN, END], …]}`.
 
-A line is written as soon as the broker has acknowledged its rows, so an import that is killed repeats at most
-the rows in flight. The first line names the source and the topic.
+Ends are excluded. A line is written as soon as the broker has acknowledged its rows, so an import that is
+killed repeats at most the rows in flight. The first line names the source and the topic.
 """
 
 from __future__ import annotations

@@ -62,8 +62,7 @@ class ImportRow(NamedTuple):
 
 
 def import_files(path: Path) -> list[tuple[str, Path]]:
-    """Return the files to read, with their names relative to `path`, in the order of the manifest, or else
-    sorted.
+    """Return the files to read, with names relative to `path`, in the order of the manifest, or sorted.
 
     As for all readers of Parquet, names that start with `_` or `.` are not data. Raises InputNotFound if
     there are none.

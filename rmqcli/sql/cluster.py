@@ -54,7 +54,7 @@ class ClusterTopics:
 
     def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
         """Yield record batches with all rows of the topics of `bounds` within it, and possibly others of
-        these topics.
+        them.
 
         `check` is called for every batch; its exceptions end the scan.
         """

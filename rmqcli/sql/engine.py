@@ -127,9 +127,7 @@ Outcome = tuple[Any, BaseException | None]
 Job = tuple[Callable[[], Any], "queue.SimpleQueue[Outcome]"]
 
 PATIENCE = 0.5
-"""The seconds after Ctrl-C within which the work can end; after that, it continues, but nothing waits for
-it.
-"""
+"""The seconds after Ctrl-C within which the work can end; after that, it continues without a waiter."""
 
 
 class Worker:

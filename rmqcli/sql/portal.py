@@ -24,9 +24,7 @@ class Cancelled(Exception):
 
 
 class Portal(Generic[T]):
-    """A context manager that keeps the result of `opened` open, for calls that receive it as their
-    argument.
-    """
+    """A context manager that keeps the result of `opened` open, and passes it to calls."""
 
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._opened = opened

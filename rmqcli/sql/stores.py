@@ -205,7 +205,7 @@ class Stores:
 
     def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
         """Yield record batches with all rows of the topics of `bounds` within it, and possibly others of
-        these topics.
+        them.
 
         `check` is called often; its exceptions end the scan. Raises CorruptionError at damage, and ReadAgain.
         """

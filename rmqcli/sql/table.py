@@ -1,5 +1,4 @@
-"""A topic, or all topics, as an Arrow data set, from which DuckDB requests the columns and rows that it
-needs.
+"""A topic, or all topics, as an Arrow data set, from which DuckDB requests columns and rows.
 
 DuckDB calls `scanner` of a data set with names of columns and a filter, and reads the stream of the result.
 It does not filter again, so every batch is filtered here.

@@ -84,7 +84,7 @@ class AccessAdmin(Area):
     async def _in_turn(
         self, seats: Mapping[str, str], operation: Operation[HeaderT, None, None, None], header: HeaderT
     ) -> TopicChange:
-        """Change one broker after another: brokers on one machine may share a file, which 4.9.8 does not
+        """Change one broker after another: those on one machine may share a file, which 4.9.8 does not
         lock.
         """
         done: list[str] = []

@@ -112,7 +112,7 @@ class BrokerAdmin(Area):
     async def lags(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> list[BrokerLag]:
-        """Return every queue of several brokers for which a group has offsets (code 317), in the order of the
+        """Return every queue of several brokers with offsets of a group (code 317), in the order of the
         brokers.
 
         Brokers list write queues. If a topic has more read queues, which its groups have yet to drain, these
@@ -205,8 +205,8 @@ class BrokerAdmin(Area):
         return await self.change(seats, _CLEANING[what], None, None)
 
     async def summaries(self) -> list[BrokerSummary]:
-        """Return every address of every broker, sorted, with its runtime table or the error of the request
-        for it.
+        """Return every address of every broker, sorted, with its runtime table or the error of requesting
+        it.
         """
         info = await self.cluster_info()
         seats = sorted(
@@ -219,8 +219,9 @@ class BrokerAdmin(Area):
 
 
 def _lacks(table: Mapping[MessageQueue, object], reads: Mapping[tuple[str, str], int]) -> bool:
-    """Return True if a topic has fewer queues here than read queues on the broker, or none at all, which may
-    hide some.
+    """Return True if a topic may have queues that are missing here.
+
+    That is so if there are fewer queues than read queues on the broker, or none at all.
     """
     one = next(iter(table), None)
     return one is None or len(table) < reads.get((one.topic, one.broker_name), 0)

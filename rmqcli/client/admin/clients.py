@@ -114,8 +114,8 @@ class ClientAdmin(Area):
     async def producers(
         self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
-        """Return every producer connected to a master, by group and client (code 328; not in older
-        brokers).
+        """Return every producer connected to a master (code 328; not in older brokers), by group and
+        client.
         """
         header = GetAllProducerInfoRequestHeader()
         masters = await self._admin.brokers.masters(brokers=brokers)

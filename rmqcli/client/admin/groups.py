@@ -26,9 +26,7 @@ from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChan
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, SettingsIgnored, TopicNotFound, valid
 
 OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
-"""The fields of SubscriptionGroupConfig that brokers keep from 5.0 on and that commands set, with Java's
-names.
-"""
+"""Fields of SubscriptionGroupConfig that commands set and brokers keep from 5.0 on, with Java's names."""
 
 OffsetTables = tuple[
     dict[str, Answer[None, ConsumerOffsetSerializeWrapper]],
@@ -85,8 +83,7 @@ class GroupAdmin(Area):
         )
 
     async def with_offsets_on(self, topic: str) -> list[str]:
-        """Return the groups with offsets on a topic at some broker, whether or not the topic exists (code
-        43), sorted.
+        """Return the groups with offsets on a topic (code 43), sorted, whether or not the topic exists.
 
         Brokers of 4.9 keep the offsets when the topic is deleted. Raises the first failure.
         """
@@ -170,8 +167,8 @@ class GroupAdmin(Area):
     async def create(
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:
-        """Create a group, or overwrite its settings (200), on the given masters, those of a cluster, or
-        all.
+        """Create a group, or overwrite its settings (200), on the given masters, a cluster, or all
+        masters.
         """
         valid(check_group, config.group_name)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)

@@ -36,11 +36,10 @@ class MessageAdmin(Area):
     async def query_by_key(
         self, topic: str, key: str, *, max_num: int = 64, begin: int = 0, end: int | None = None
     ) -> QueryResult:
-        """Return messages with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest
-        first.
+        """Return messages with `key` among their keys, oldest first.
 
-        These are the newest `max_num` of all brokers; each broker returns at most BROKER_MAX, by its
-        configuration.
+        They were stored between `begin` and `end` (epoch ms), and are the newest `max_num` of all brokers.
+        Each broker returns at most BROKER_MAX, by its configuration.
         """
         header = QueryMessageRequestHeader(
             topic=topic,

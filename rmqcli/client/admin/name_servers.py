@@ -55,7 +55,7 @@ class NameServerAdmin(Area):
         return await self.change(self._chosen(servers), UPDATE_NAMESRV_CONFIG, None, dict(values))
 
     async def entries(self, namespace: str, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
-        """Return the key-value entries of a namespace (code 219); empty for a server that does not know
+        """Return the key-value entries of a namespace (code 219); empty for a server that does not have
         it.
         """
         header = GetKVListByNamespaceRequestHeader(namespace=namespace)

@@ -101,8 +101,8 @@ class OffsetAdmin(OffsetCalls, Area):
         connection: ConsumerConnection | None,
         failures: dict[str, ClientError] | None,
     ) -> ConsumeStats:
-        """Like `stats`, but empty for a topic without offsets or clients of the group, for which brokers
-        return 0.
+        """Like `stats`, but empty for a topic without offsets or clients of the group, where brokers return
+        0.
         """
         stats = await self.stats(group, topic, failures=failures)
         if topic is None or (connection is not None and topic in connection.subscription_table):
@@ -118,8 +118,8 @@ class OffsetAdmin(OffsetCalls, Area):
         connection: ConsumerConnection,
         failures: dict[str, ClientError] | None,
     ) -> ConsumeStats:
-        """Return `stats`, which is of all topics, plus the subscribed topics without committed offsets, which
-        brokers omit.
+        """Add the subscribed topics without committed offsets, which brokers omit, to `stats` of all
+        topics.
         """
         known = {queue.topic for queue in stats.offset_table}
         fresh, _ = await gather(
@@ -132,9 +132,7 @@ class OffsetAdmin(OffsetCalls, Area):
     def none_committed(
         self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
     ) -> ClientError:
-        """Return the error for a group without offsets: that of a broker that may have some, otherwise
-        NotFound.
-        """
+        """Return the error for a group without offsets: NotFound, or that of a broker that may have some."""
         where = f" on topic {topic}" if topic else ""
         return self.absent(NotFound, f"group {group} has no offsets{where}", GET_CONSUME_STATS, failures)
 
@@ -145,8 +143,9 @@ class OffsetAdmin(OffsetCalls, Area):
         connection: ConsumerConnection | None,
         failures: dict[str, ClientError] | None,
     ) -> list[QueueLag]:
-        """Return `stats` with the lowest offset and the owner of each queue; a deleted topic counts from
-        0.
+        """Return `stats` with the lowest offset and the owner of each queue.
+
+        A deleted topic counts from 0.
         """
         topics = sorted({queue.topic for queue in stats.offset_table})
         read = self._admin.topics.stats
@@ -256,9 +255,7 @@ def _next_message(span: QueueTimeSpan, now_ms: int) -> NextMessage:
 
 
 def every_queue(topic: str, data: TopicRouteData) -> list[MessageQueue]:
-    """Return the queues of a topic that are written or read: 0 to the larger of the two numbers, by
-    broker.
-    """
+    """Return the queues of a topic that are written or read: 0 to the larger number of both, by broker."""
     return [
         MessageQueue(topic, one.broker_name, number)
         for one in data.queue_datas

@@ -312,7 +312,7 @@ class Resets:
         return await gather_all(targets, lambda name: self._takes_queues(targets[name]))
 
     async def _brokers_write(self, plan: ResetPlan) -> bool:
-        """Return True if a broker of the plan may write offsets itself, so that they prove nothing about
+        """Return True if a broker of the plan may write offsets itself, which then prove nothing about
         clients.
         """
         return any((await self._able(plan)).values())

@@ -76,7 +76,7 @@ class TopicAdmin(Area):
         return (await self.instance.routes.read(topic, self.instance.timeout)).data
 
     async def masters(self, topic: str) -> dict[str, str]:
-        """Return broker name → address for each broker of a topic: the master, or the slave with the lowest
+        """Return broker name → address for each broker of a topic: the master, or the slave with the least
         id.
         """
         route = await self.instance.route(topic)
@@ -92,8 +92,7 @@ class TopicAdmin(Area):
     async def hidden(
         self, topic: str, read_queues: int, *, brokers: Collection[str] = ()
     ) -> dict[MessageQueue, int]:
-        """Return, by queue, the number of messages that a smaller number of read queues would hide from
-        consumers.
+        """Return how many messages a smaller number of read queues would hide from consumers, by queue.
 
         Queues without such messages are left out.
         """
@@ -280,9 +279,7 @@ class TopicAdmin(Area):
         perm: int | None = None,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Change settings on every broker that has the topic, on the given brokers, or on those of a
-        cluster.
-        """
+        """Change settings on the brokers that have the topic: all, the given ones, or those of a cluster."""
         unknown: dict[str, ClientError] = {}
         configs = await self.settings(topic, failures=unknown)
         chosen = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)

@@ -43,9 +43,7 @@ class UpkeepAdmin(Area):
     async def cold_data(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Return the table of reads of cold data by broker (code 2003), with Java's names; {} if it has
-        none.
-        """
+        """Return the table of cold reads by broker (code 2003), with Java's names; {} if it has none."""
 
         async def ask(address: str) -> dict[str, Any]:
             body = (await self.instance.ask(address, GET_COLD_DATA_FLOW_CTR_INFO, None, None)).body

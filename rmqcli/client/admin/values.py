@@ -106,9 +106,7 @@ class QueueLag(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The number of messages that can still be read from the offset on, never below 0; None if
-        unknown.
-        """
+        """The number of messages that can be read from the offset on, never below 0; None if unknown."""
         if self.lag_unknown is not None:
             return None
         return max(0, self.max_offset - max(self.consumer_offset or 0, self.min_offset))

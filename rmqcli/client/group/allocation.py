@@ -1,9 +1,9 @@
-"""Strategies that allocate the queues of a topic to the members of a group (Java
-`AllocateMessageQueueStrategy`).
+"""Strategies that allocate the queues of a topic to the members of a group.
 
-They are those of `codec.allocation`, and those that need more than the two lists. Every member computes the
-same allocation from the same two lists, so each queue has one owner. `queues` are sorted by topic, broker and
-number, `clients` lexicographically; `client` must be one of them.
+They are those of `codec.allocation`, and those that need more than the two lists (Java
+`AllocateMessageQueueStrategy`). Every member computes the same allocation from the same two lists, so each
+queue has one owner. `queues` are sorted by topic, broker and number, `clients` lexicographically; `client`
+must be one of them.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class OffsetCalls:
     instance: ClientInstance
     group: str = ""
     zero_if_absent: bool | None = None
-    """The reply requested from brokers that know no offset: 0 if possible (None, as Java), or never
+    """The reply wanted from brokers that know no offset: 0 if possible (None, as in Java), or never
     (False).
     """
 
@@ -221,9 +221,7 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
 
 
 def offsets_file(folder: Path | None, client_id: str, group: str) -> Path:
-    """Return `~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or the same path below another
-    folder.
-    """
+    """Return `~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or that path below another folder."""
     root = Path.home() / ".rocketmq_offsets" if folder is None else folder
     return root / client_id / group / "offsets.json"
 
@@ -328,9 +326,7 @@ class StartOffsets(OffsetCalls):
         self.started_ms = instance.now_ms()
 
     def note_absent(self, topic: str) -> None:
-        """Note that a topic does not exist: the queues that it gets later are read from their first
-        message.
-        """
+        """Note that a topic does not exist. The queues it gets later are read from their first message."""
         self._absent.setdefault(topic, self.instance.now_ms())
 
     async def find(self, queue: MessageQueue) -> int:

@@ -1,7 +1,7 @@
-"""Settings of consumers: options, defaults and ranges of Java's `DefaultMQPushConsumer` and
-`DefaultLitePullConsumer`.
+"""Settings of consumers.
 
-Times are in seconds and sizes in bytes unless a name says otherwise (Java's are milliseconds and MiB).
+Options, defaults and ranges are those of Java's `DefaultMQPushConsumer` and `DefaultLitePullConsumer`. Times
+are in seconds and sizes in bytes unless a name says otherwise (Java's are milliseconds and MiB).
 """
 
 from __future__ import annotations

@@ -155,8 +155,7 @@ class LitePullConsumer(Client):
         queues: Iterable[MessageQueue],
         selectors: Mapping[str, str | MessageSelector] = EVERYTHING,
     ) -> None:
-        """Read exactly these queues, filtered by `selectors` (keyed by topic), in place of an earlier
-        assignment.
+        """Read exactly these queues, filtered by `selectors` (by topic), in place of an earlier assignment.
 
         Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not
         accept.

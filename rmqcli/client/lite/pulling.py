@@ -1,5 +1,6 @@
-"""The pulls of a lite consumer, suspended while enough is cached
-(`DefaultLitePullConsumerImpl.PullTaskImpl`).
+"""The pulls of a lite consumer, suspended while enough is cached.
+
+Java: `DefaultLitePullConsumerImpl.PullTaskImpl`.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class Pulling:
         return FAILED
 
     async def _begins_again(self, held: AssignedQueue, offset: int, result: PullResult) -> bool:
-        """Return True if the topic was deleted and created again: the queue then continues at its first
+        """Return True if the topic was deleted and created again: the queue continues at its first
         message.
         """
         low, life = max(0, result.min_offset), held.life

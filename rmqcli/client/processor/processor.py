@@ -101,7 +101,7 @@ class ClientRemotingProcessor:
         return {code for code, _ in self._handlers}
 
     def check_free(self, group: str) -> None:
-        """Raise InvalidRequest if the group has a consumer here: brokers identify a consumer by client id and
+        """Raise InvalidRequest if the group has a consumer here: brokers know a consumer by client id and
         group.
         """
         if (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers:

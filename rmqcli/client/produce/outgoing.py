@@ -159,7 +159,7 @@ class Preparer:
 def properties_bytes(properties: Mapping[str, str]) -> bytes:
     """Encode properties.
 
-    Raises InvalidRequest above the limit, and for properties that readers could not restore.
+    Raises InvalidRequest above the limit, and for properties that could not be read back.
 
     Those have no name or no value, or contain a separator.
     """
@@ -191,8 +191,8 @@ def properties_text(properties: dict[str, str], uniq_key: str = "") -> str:
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
-    """Remove RECONSUME_TIME and MAX_RECONSUME_TIMES, which a message to a retry topic carries in its
-    header.
+    """Remove RECONSUME_TIME and MAX_RECONSUME_TIMES, which are in the header of a message to a retry
+    topic.
     """
     times = properties.pop(PropertyName.RECONSUME_TIME, None)
     maximum = properties.pop(PropertyName.MAX_RECONSUME_TIMES, None)

@@ -114,10 +114,9 @@ class Requests:
             del self._waiting[correlation_id]
 
     def _on_reply(self, request: PushedReply) -> RemotingCommand | None:
-        """Answer PUSH_REPLY_MESSAGE_TO_CLIENT (326): 0, even if no request waits, or 1 for an unreadable
-        message.
+        """Answer PUSH_REPLY_MESSAGE_TO_CLIENT (326) with 0, or with 1 if the message cannot be read.
 
-        The answer comes later if the body is compressed.
+        The answer is 0 even if no request waits. It comes later if the body is compressed.
         """
         try:
             message = _read_reply(request.header, bytes(request.body), self._instance.now_ms())

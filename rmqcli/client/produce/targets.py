@@ -44,7 +44,7 @@ class RoundRobin:
 
 
 def by_hash(key: str) -> QueueSelector:
-    """Return a selector that chooses the same queue for the same key (Java `SelectMessageQueueByHash` with a
+    """Return a selector of the same queue for the same key (Java `SelectMessageQueueByHash` with a
     String).
     """
     number = java_string_hash(key)
@@ -57,8 +57,7 @@ def by_hash(key: str) -> QueueSelector:
 
 
 def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
-    """Return a selector of the queue with this number on the given broker, or on the first broker that has
-    it.
+    """Return a selector of the queue with this number, on the given broker or the first that has it.
 
     The selector raises ValueError if there is none.
     """

@@ -56,8 +56,9 @@ The message has a UNIQ_KEY.
 TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
 """Returns the outcome for a half message. An async function, or a plain one, run in a worker thread."""
 CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
-"""Called after a check with half message, outcome, and True if it was sent (otherwise the broker asks
-again).
+"""Called after a check with half message, outcome, and True if the outcome was sent.
+
+If it was not sent, the broker asks again.
 """
 
 
@@ -209,9 +210,7 @@ class TransactionProducer(Producer):
     def _on_check(
         self, request: BrokerRequest[CheckTransactionStateRequestHeader, None, bytes, None]
     ) -> None:
-        """Queue the check of CHECK_TRANSACTION_STATE (39, one-way) if the half message belongs to this
-        group.
-        """
+        """Queue the check of CHECK_TRANSACTION_STATE (39, one-way) if the half message is of this group."""
         header = request.header
         messages = decode_records(request.body)
         if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:

@@ -138,8 +138,9 @@ class PullConsumer(OffsetCalls, Client):
         return self._namespace.unwrap_queues(route.subscribe)
 
     async def unread_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that no consumer reads: those of a readable topic with more write queues than
-        read queues.
+        """Return the queues that no consumer reads.
+
+        They are those of a readable topic that has more write queues than read queues.
         """
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(
@@ -178,7 +179,7 @@ class PullConsumer(OffsetCalls, Client):
         *,
         expression_type: str = "TAG",
     ) -> PullResult:
-        """Call `pull` with a long poll of BLOCK_SUSPEND seconds, and BLOCK_TIMEOUT seconds added as
+        """Call `pull` with a long poll of BLOCK_SUSPEND seconds and BLOCK_TIMEOUT further seconds of
         timeout.
         """
         selector = MessageSelector(expression, expression_type)

@@ -135,8 +135,7 @@ class QueueLife:
         return low <= 0 < offset and (self.absent_since is not None or following == high < offset)
 
     def is_another(self, earliest: int) -> bool:
-        """Return True if a doubtful queue is another one: its oldest message is newer than anything known
-        before.
+        """Return True if a doubtful queue is another one: its oldest message is newer than any known before.
 
         The message, stored at `earliest` (epoch ms), must be newer than the last message read, or than the
         absence of the topic. A queue that lost its end in a power cut has older messages; the broker's

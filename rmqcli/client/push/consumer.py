@@ -1,5 +1,4 @@
-"""`PushConsumer`: a member of a group that receives its messages as they arrive (Java
-`DefaultMQPushConsumer`).
+"""`PushConsumer`: a group member that receives messages as they arrive (Java `DefaultMQPushConsumer`).
 
 On entry, it sets up subscriptions including the retry topic, offsets and routes, sends heartbeats to all
 brokers, and rebalances. On exit, cancelled or not, it starts no more listener calls, gives running ones
@@ -55,8 +54,9 @@ from rmqcli.client.trace.dispatcher import Traceable
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0
 FULL_PERSIST = 12
-"""Every this many rounds, unchanged offsets are sent as well, because a broker may have restarted with older
-ones.
+"""The number of rounds after which unchanged offsets are sent as well.
+
+A broker may have restarted with older ones.
 """
 
 DEFAULTS = PushSettings()

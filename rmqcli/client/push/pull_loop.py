@@ -1,5 +1,6 @@
-"""The pulls of a queue: long polls one after another, suspended while enough messages are cached (Java
-`DefaultMQPushConsumerImpl.pullMessage`).
+"""The pulls of a queue: long polls one after another, suspended while enough messages are cached.
+
+Java: `DefaultMQPushConsumerImpl.pullMessage`.
 """
 
 from __future__ import annotations
@@ -127,9 +128,7 @@ class PullLoop:
         return FAILED
 
     async def _begins_again(self, held: ProcessQueue, header: PullMessageResponseHeader) -> bool:
-        """Return True if the topic was deleted and created again: a new queue then begins at its first
-        message.
-        """
+        """Return True if the topic was deleted and created again: a new queue begins at its first message."""
         low, high, life = header.min_offset, header.max_offset, held.life
         if life.is_doubtful(held.next_offset, low, high, header.next_begin_offset) and life.is_another(
             await self._starts.earliest_store_time(held.queue)

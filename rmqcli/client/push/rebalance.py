@@ -113,9 +113,7 @@ class PushRebalance(Rebalance):
         self._begin = begin
 
     async def topics(self) -> Iterable[str] | None:
-        """Return the subscribed topics, after releasing queues of others; None while the consumer is
-        paused.
-        """
+        """Return the subscribed topics, after releasing queues of others; None while the consumer pauses."""
         state = self._state
         if state.paused:
             return None
@@ -186,9 +184,7 @@ class PushRebalance(Rebalance):
         return bool(released)
 
     async def _create(self, queues: Iterable[MessageQueue]) -> list[ProcessQueue]:
-        """Return new process queues, except for queues that could not be locked or have no known offset
-        yet.
-        """
+        """Return new process queues, except for queues that could not be locked or have no known offset."""
         state, created = self._state, list[ProcessQueue]()
 
         async def create(queue: MessageQueue) -> None:

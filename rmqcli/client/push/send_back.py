@@ -1,7 +1,7 @@
-"""Return of messages that were not consumed, to the broker that stored them (36) or as new messages to
-%RETRY%group.
+"""Return of messages that were not consumed.
 
-The broker delivers them again after a delay, or turns them into dead letters after too many attempts.
+They go to the broker that stored them (36), or as new messages to %RETRY%group. The broker delivers them
+again after a delay, or turns them into dead letters after too many attempts.
 """
 
 from __future__ import annotations

@@ -74,8 +74,9 @@ class GroupState:
         )
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
-        """Record that all messages before `offset` are consumed, unless the queue is closed or its topic is
-        missing.
+        """Record that all messages before `offset` are consumed.
+
+        Does nothing if the queue is closed or its topic is missing.
         """
         if offset >= 0 and not held.closed and held.life.absent_since is None:
             self.offsets.update(held.queue, offset)

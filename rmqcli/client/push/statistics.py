@@ -1,9 +1,9 @@
-"""Counts and times of pulls and consumption per topic, over the last minute and hour (Java
-`ConsumerStatsManager`).
+"""Counts and times of pulls and consumption per topic, over the last minute and hour.
 
 Totals are sampled every 10 s (seven samples span a minute) and every 10 min (seven span an hour). A rate is
-the difference between the newest and the oldest sample divided by their distance (Java `StatsItem`). Sampling
-begins with the first addition, after a sample of zero one interval earlier. Times are milliseconds.
+the difference between the newest and the oldest sample divided by their distance (Java
+`ConsumerStatsManager`, `StatsItem`). Sampling begins with the first addition, after a sample of zero one
+interval earlier. Times are milliseconds.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class Routes:
         return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
-        """Read every known route again, keep those that cannot be read now, and forget brokers without a
+        """Read every known route again, keep those that cannot be read, and forget brokers without a
         route.
         """
         for topic, route in list(self._routes.items()):
@@ -197,9 +197,7 @@ class Routes:
         self._forget_gone()
 
     def _forget_gone(self) -> None:
-        """End heartbeats to brokers that are gone, because each would time out (Java
-        `cleanOfflineBroker`).
-        """
+        """End heartbeats to brokers that are gone, since each would time out (Java `cleanOfflineBroker`)."""
         named = {name for route in self._routes.values() for name in route.brokers}
         for name in self.brokers.keys() - named - self._learned:
             del self.brokers[name]

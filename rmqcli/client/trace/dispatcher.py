@@ -100,8 +100,9 @@ class TraceDispatcher:
         return Producer(group, instance=self._instance, namespace=self._instance.address_namespace)
 
     async def close(self) -> None:
-        """Send the remaining records, even when cancelled, for at most CLOSE_TIMEOUT seconds, or longer with
-        `waits`.
+        """Send the remaining records, even when cancelled.
+
+        This takes at most CLOSE_TIMEOUT seconds, or PATIENT_CLOSE_TIMEOUT with `waits`.
         """
         if self._scope is None:
             return
@@ -152,9 +153,7 @@ class Traceable:
 
     @property
     def traces_dropped(self) -> int:
-        """The number of trace records that were not written, because there were too many or no broker
-        accepted them.
-        """
+        """The number of trace records that were not written: too many at once, or no broker accepted them."""
         return 0 if self._trace is None else self._trace.dropped
 
     @property

@@ -32,10 +32,9 @@ def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def instance_of(name_servers: Sequence[str]) -> str:
-    """Return the instance in the first address, `http://MQ_INST_….host:port` with or without the scheme, or
-    "".
+    """Return the instance in the first address, `http://MQ_INST_….host:port`, or "".
 
-    Java: `NameServerAddressUtils.parseInstanceIdFromEndpoint`.
+    The scheme may be missing (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`).
     """
     found = _INSTANCE.match(name_servers[0]) if name_servers else None
     return found[1] if found else ""

@@ -27,14 +27,12 @@ log = logging.getLogger("rmqcli.client.pull")
 SMALL_PACKED = 16 * 1024
 SMALL_PLAIN = 128 * 1024
 MAX_TOGETHER = 256 * 1024 * 1024
-"""The most bytes of all plain bodies of one reply."""
+"""The limit for all plain bodies of one reply together, in bytes."""
 _NOT_PLAIN = COMPRESSED | INNER_BATCH
 
 
 class Reading(NamedTuple):
-    """The messages of a reply, in order; `cut_at` is the queue offset of the first message left out, if
-    any.
-    """
+    """The messages of a reply, in order; `cut_at` is the queue offset of the first one left out, if any."""
 
     messages: list[MessageExt]
     cut_at: int | None = None

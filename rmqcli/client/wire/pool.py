@@ -93,9 +93,7 @@ class Pool:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Addresses with requests in flight, and the number of times that bytes arrived; -1 while
-        connecting.
-        """
+        """Addresses with requests in flight, and how many times bytes arrived; -1 while connecting."""
         connecting = {address: -1 for address, lock in self._opening.items() if lock.locked()}
         return connecting | {
             address: link.heard for address, link in self._links.items() if link.is_open and link.in_flight

@@ -1,6 +1,4 @@
-"""Requests of this client and the typed contents of replies, by the table of operations
-(`codec.operations`).
-"""
+"""Requests of this client and typed contents of replies, by the table of operations (`codec.operations`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import trio
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, SendNow, Stream
 
 RECORD_BYTES = 16 * 1024
-"""The most plain bytes of one TLS record."""
+"""The maximum number of plain bytes in one TLS record."""
 
 
 class TlsStream:

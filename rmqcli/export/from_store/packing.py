@@ -22,9 +22,7 @@ class PlacedPart(NamedTuple):
 
 
 def sized(parts: Sequence[Part], places: QueuePlaces | None) -> list[tuple[PlacedPart, int]]:
-    """Return the parts that may have wanted records, each with the bytes of these, estimated from the
-    queues.
-    """
+    """Return the parts that may have wanted records, with the bytes of these, estimated from the queues."""
     return [(PlacedPart(*one), _bytes_of(PlacedPart(*one))) for one in divided(parts, places)]
 
 

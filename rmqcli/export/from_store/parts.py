@@ -94,9 +94,7 @@ class _Log(LogViews):
                     yield stamp
 
     def cross(self, stamps: Sequence[_Stamp], time: int, least_step: int) -> tuple[int, int | None]:
-        """Return neighbouring records around a time: one stored before it (or 0), and one stored later (or
-        None).
-        """
+        """Return neighbouring records around a time: one stored before it (or 0), and one not (or None)."""
         number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
         low = stamps[number - 1].offset if number else 0
         if number == len(stamps):
@@ -142,11 +140,10 @@ class Part(NamedTuple):
 
 
 def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
-    """Return the commit log of a store folder (or a commit-log folder or file) in ranges of about `part_size`
-    bytes.
+    """Return the commit log of a store in ranges of about `part_size` bytes, by default whole files.
 
-    By default, each file is one range. Leaves out ranges without records of `rows`, by offset or time, and
-    holes of preallocated files. Raises FileNotFoundError without a commit log.
+    `store` is a store folder, or a commit-log folder or file. Leaves out ranges without records of `rows`, by
+    offset or time, and holes of preallocated files. Raises FileNotFoundError without a commit log.
     """
     files = CommitLogFiles(store).files
     if rows.is_empty:

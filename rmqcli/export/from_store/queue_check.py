@@ -135,8 +135,7 @@ def _first_kept(queue: Queue, low: int) -> int:
 
 
 def require_same_lives(store: Path, rows: RowFilter, previous: Manifest | None) -> None:
-    """Raise ExportError if a topic was deleted and created again and the export continues after a queue
-    offset.
+    """Raise ExportError if a topic was deleted and created again, and the export continues in its queues.
 
     An export that continues after a commit-log offset includes the new messages.
     """
@@ -303,9 +302,7 @@ class QueueFile(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Commit-log offsets (ascending) and sizes of records, queue ids, queue offsets, and whether each may be
-    wanted.
-    """
+    """Commit-log offsets (ascending) and sizes of records, queue ids, queue offsets; which may be wanted."""
 
     places: Any
     sizes: Any

@@ -100,8 +100,7 @@ class RowFilter:
         return self.done.get((topic, queue_id), 0)
 
     def messages(self, batch: Any) -> Any:
-        """Return the accepted messages of a batch of records, with one row for each message of an inner
-        batch.
+        """Return the accepted messages of a batch of records, one row for each message of an inner batch.
 
         Queue offset and tags of the record of an inner batch are those of its first message, or missing.
         """

@@ -90,9 +90,7 @@ class LocalPlace(NamedTuple):
 
 
 def drop_files(place: Path, prefix: str) -> None:
-    """Remove files below a folder whose names start with `prefix`, then folders left empty, including the
-    folder itself.
-    """
+    """Remove files below a folder whose names start with `prefix`, then empty folders, including itself."""
     for path in list(place.rglob(f"{prefix}*")):
         path.unlink(missing_ok=True)
         for folder in path.relative_to(place).parents:
@@ -110,9 +108,7 @@ _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
 
 
 class _Commit(msgspec.Struct, frozen=True):
-    """The plan of a commit: (from, to) of files, relative to the `books_of` folder and the export, then the
-    manifest.
-    """
+    """The plan of a commit: (from, to) of files, relative to `books_of` and the export, then the manifest."""
 
     moves: list[tuple[str, str]]
     manifest: Manifest
@@ -300,8 +296,9 @@ class ExportFolder:
             os.close(self._lock)
 
     def _drop_temporary(self) -> None:
-        """Remove the temporary folder, after renaming it so that late attempts of Spark tasks cannot create
-        files there.
+        """Remove the temporary folder.
+
+        It is renamed first, so that late attempts of Spark tasks cannot create files there.
         """
         dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
         with suppress(OSError):

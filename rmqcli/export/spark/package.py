@@ -106,9 +106,7 @@ def _canonical(name: str) -> str:
 
 
 def _installed(name: str) -> Distribution | None:
-    """Return a distribution; None for requirements of other platforms and of extras that are not
-    installed.
-    """
+    """Return a distribution; None for requirements of other platforms and extras that are not installed."""
     try:
         return distribution(name)
     except PackageNotFoundError:

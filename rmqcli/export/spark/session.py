@@ -257,9 +257,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _quiet(log: Path, verbose: bool) -> Iterator[None]:
-    """Redirect stderr of the started JVM and its workers, because the launcher prints before log settings
-    apply.
-    """
+    """Redirect stderr of the started JVM and its workers: the launcher prints before log settings apply."""
     if verbose:
         yield
         return

@@ -49,9 +49,7 @@ def queues_from_json(nested: Any) -> Offsets:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """Return ends for at most `most` messages, divided in proportion to the messages waiting in each
-    queue.
-    """
+    """Return ends for at most `most` messages, divided in proportion to those waiting in each queue."""
     waiting = {queue: max(0, offset - start.get(queue, offset)) for queue, offset in end.items()}
     total = sum(waiting.values())
     if total <= most:

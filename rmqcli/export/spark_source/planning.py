@@ -163,9 +163,7 @@ def planned(
 
 
 def wanted_bytes(total: int, options: ReadOptions) -> int:
-    """Return the size of tasks, by `minPartitions` if given, otherwise one per core, up to
-    `maxPartitionBytes`.
-    """
+    """Return the size of tasks: by `minPartitions`, or one per core; at most `maxPartitionBytes`."""
     if options.min_partitions is None:
         return task_bytes(total, options.max_partition_bytes, own_cores())
     return max(1, min(options.max_partition_bytes, total // options.min_partitions))

@@ -212,10 +212,9 @@ class IcebergTable:
 
 
 def _once(table: Any) -> Any:
-    """Prevent the library from repeating a commit of this table on another snapshot, for which its offsets
-    are wrong.
+    """Prevent the library from repeating a commit of this table on another snapshot.
 
-    The setting applies only in this process.
+    The offsets of the commit would be wrong there. The setting applies only in this process.
     """
     properties = {**table.metadata.properties, _RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": properties})

@@ -23,8 +23,7 @@ class CommitConflict(Exception):
 
 
 class TableState(NamedTuple):
-    """A version of a table: its columns, and the progress stored with it, or None if nothing was exported to
-    it.
+    """A version of a table: its columns, and the progress stored with it, None if it has no export yet.
 
     `handle` belongs to the format. `is_fading`: other writers have committed since, and the version with the
     progress is so old that it may expire.

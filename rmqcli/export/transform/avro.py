@@ -1,6 +1,4 @@
-"""Bodies that are Avro records in binary encoding, read by fastavro, and Avro schemas (.avsc) as Arrow
-types.
-"""
+"""Bodies that are Avro records in binary encoding, read by fastavro, and Avro schemas as Arrow types."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ Convert = Callable[[Any], Any]
 
 
 class Typed(NamedTuple):
-    """An Arrow type, the conversion of a value for Arrow (None: none needed), and the fewest bytes of a
-    value.
-    """
+    """An Arrow type, the conversion of a value for Arrow (None: none needed), and the least size in bytes."""
 
     kind: pa.DataType
     convert: Convert | None = None

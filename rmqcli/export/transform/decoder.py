@@ -45,9 +45,7 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 
 
 def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
-    """Return an array of the decoder's type, with null for bodies that do not decode, and the reasons by
-    row.
-    """
+    """Return an array of the decoder's type, null where a body does not decode, and the reasons by row."""
     import pyarrow as pa
 
     reasons: dict[int, str] = {}

@@ -1,8 +1,7 @@
-"""Bodies as typed columns: the struct `value` and, with `column`, the text `value_error` for bodies that do
-not decode.
+"""Bodies as typed columns: the struct `value` and, with `column`, the text `value_error`.
 
-The schema is passed on as the bytes of its file, so executors need not see the file. Each process compiles it
-once.
+The error is that of a body that does not decode. The schema is passed on as the bytes of its file, so
+executors need not see the file. Each process compiles it once.
 """
 
 from __future__ import annotations

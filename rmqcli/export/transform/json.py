@@ -105,9 +105,7 @@ class _Reader:
         self._root = root
 
     def field(self, name: str, schema: Any, place: str, above: tuple[str, ...]) -> pa.Field:
-        """Return the field of a schema at `place`; `above` are the places of the references that led to
-        it.
-        """
+        """Return the field of a schema at `place`; `above` are the places of references that led to it."""
         schema, place, above = self._resolved(schema, place, above)
         one, is_nullable = _without_null(schema, place)
         if one is not schema:
@@ -266,9 +264,7 @@ class JsonBodies:
 
 
 def _depth(body: bytes) -> int:
-    """Return the greatest depth of brackets outside of strings, or an upper bound that is not above
-    MAX_DEPTH.
-    """
+    """Return the greatest depth of brackets outside of strings, or an upper bound up to MAX_DEPTH."""
     opening = body.count(b"{") + body.count(b"[")
     if opening <= MAX_DEPTH:
         return opening

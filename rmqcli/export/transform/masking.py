@@ -42,9 +42,7 @@ def struct_of(column: Any, parts: Sequence[Any]) -> Any:
 
 
 def on_leaves(column: Any, change: Callable[[Any, Any], Any], kind: Any) -> Any:
-    """Return a column of type `kind`, each leaf replaced with the result of `change(leaf, its type in
-    kind)`.
-    """
+    """Return a column of type `kind`, with each leaf replaced by `change(leaf, its type in kind)`."""
     if pa.types.is_struct(kind):
         parts = [
             on_leaves(part, change, field.type) for part, field in zip(column.flatten(), kind, strict=True)

@@ -148,7 +148,7 @@ class CommitLogFiles:
 
 
 MOST_MAPPED = 64
-"""The most files that stay mapped.
+"""The maximum number of files that stay mapped.
 
 Each takes a file descriptor; the usual limit of a process is 1,024, and a log of 1 TB has as many files.
 """

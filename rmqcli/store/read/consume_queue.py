@@ -63,9 +63,7 @@ class ConsumeQueueFiles:
             return look.bounds()
 
     def as_written(self) -> list[NamedFile]:
-        """Return the files with the sizes to which they are filled, for a queue that is still being
-        written.
-        """
+        """Return the files with their filled sizes, for a queue that a broker is still writing."""
         end = self.bounds()[1] * ENTRY.size
         filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
         return [file for file in filled if file.size > 0]
@@ -167,7 +165,7 @@ def is_filler(data: Sliced, number: int) -> bool:
 
 
 class Queue(NamedTuple):
-    """The files of a queue; `topic` and `queue_id` come from its folders, and are None for a file
+    """The files of a queue; `topic` and `queue_id` come from its folders, or are None for a file
     elsewhere.
     """
 

@@ -16,7 +16,10 @@ from codec.store.dispatch import DispatchedEntry
 from codec.store.file_names import file_name, is_queue_folder
 
 MAX_GAP = 1 << 20
-"""The most consecutive queue offsets that may be missing. A larger gap means that the number is damaged."""
+"""The maximum number of consecutive queue offsets that may be missing.
+
+A larger gap means that the number is damaged.
+"""
 MAX_OFFSET = (1 << 56) - 1
 _BUFFERED = 1 << 14
 _ALL_BUFFERED = 1 << 26

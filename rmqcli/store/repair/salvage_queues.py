@@ -26,9 +26,7 @@ _FARTHEST = 64 * 1024 * 1024
 
 
 class Gone(NamedTuple):
-    """A queue offset whose record was between `after` and `before` in the log; a `size` of 0 means
-    unknown.
-    """
+    """A queue offset whose record was between `after` and `before` in the log; a `size` of 0 is unknown."""
 
     topic: str
     queue_id: int
@@ -39,8 +37,8 @@ class Gone(NamedTuple):
 
 
 def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) -> list[Gone]:
-    """Return the queue offsets whose entries point into lost ranges or past the end of the log, even of
-    LMQ.
+    """Return the queue offsets, even of LMQ, whose entries point into lost ranges or past the end of the
+    log.
     """
     found: list[Gone] = []
     lost = [(stretch.begin, stretch.end) for stretch in scan.lost if stretch.begin < scan.end]

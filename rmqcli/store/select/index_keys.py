@@ -38,9 +38,7 @@ def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
 
 
 def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[KeyItem]:
-    """Return the items on the chains of a key in the range; `last` counts the items of the key, newest
-    first.
-    """
+    """Return the items on the chains of a key in the range; `last` counts items of the key, newest first."""
     found: list[KeyItem] = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -56,8 +54,8 @@ def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: Of
 def messages_of(
     store: Path, links: Iterable[KeyItem], wanted_key: IndexKey, wanted: OffsetRange
 ) -> Iterator[Found]:
-    """Yield the messages that have the key itself, not just its hash, newest first, as far as retention left
-    them.
+    """Yield the messages that have the key, not just its hash, newest first, except those that retention
+    removed.
     """
     chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
     offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)

@@ -85,9 +85,7 @@ class LogStatistics:
 
 @dataclass(slots=True)
 class QueueStatistics:
-    """Statistics of a consume queue; `size` is the total size in bytes of the records its entries point
-    to.
-    """
+    """Statistics of a consume queue; `size` is the total size in bytes of the records it points to."""
 
     entries: int = 0
     first: int = 0
@@ -117,9 +115,7 @@ class LogCounts:
 
 
 class Counting(NamedTuple):
-    """The parameters and the result of a count; `on_damage` receives bodies whose size is counted as
-    stored.
-    """
+    """The parameters and result of a count; `on_damage` receives bodies whose size is counted as stored."""
 
     wanted: OffsetRange
     chosen: RecordFilter

@@ -44,9 +44,7 @@ class FolderSize(NamedTuple):
 
 
 class QueueRange(NamedTuple):
-    """A queue: [min_offset, max_offset), and the store times (ms) of both ends, or 0 if they cannot be
-    read.
-    """
+    """A queue: [min_offset, max_offset), and the store times (ms) of both ends, 0 if unreadable."""
 
     topic: str
     queue_id: int

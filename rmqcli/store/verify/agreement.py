@@ -70,9 +70,7 @@ class Agreement:
         self._held = 0
 
     def add(self, runs: Iterable[EntryRun], keyed: bytes) -> None:
-        """Add the entries and index items of further records, in the form that `codec.core.dispatch`
-        returns.
-        """
+        """Add the entries and index items of further records, in the form of `codec.core.dispatch`."""
         for run in runs:
             key = run.topic, run.queue_id
             if key not in self._files:

@@ -67,8 +67,7 @@ class Checked(NamedTuple):
 
 
 def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
-    """Return the workers for a log: `jobs` processes, by default one per core, or only this one for a small
-    log.
+    """Return the workers for a log: `jobs` processes, by default one per core, or this one for a small log.
 
     Enter them before any thread is started.
     """

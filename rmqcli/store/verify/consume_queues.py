@@ -32,7 +32,7 @@ from rmqcli.store.workers import ALONE, Progress, Workers
 PART_ENTRIES = 1 << 17
 _TASK_BYTES = PART_ENTRIES * ENTRY.size
 _TASK_PARTS = 512
-"""The most parts, each possibly of another queue, that are checked with one mapping of the log."""
+"""The maximum number of parts, possibly of as many queues, checked with one mapping of the log."""
 
 
 class QueuePart(NamedTuple):

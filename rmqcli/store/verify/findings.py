@@ -10,7 +10,10 @@ from typing import NamedTuple
 from rmqcli.words import many
 
 MAX_FINDINGS = 1000
-"""The most findings kept. Further ones are only counted, so that a file of garbage takes bounded memory."""
+"""The maximum number of findings kept.
+
+Further ones are only counted, so that a file of garbage takes bounded memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """A result: `items` sound records or entries in `files` files of `size` bytes, of which `used` are not in
+    """A result: `items` sound records or entries in `files` files of `size` bytes; `used` are outside
     holes.
     """
 

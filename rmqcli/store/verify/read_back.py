@@ -74,9 +74,7 @@ class IndexReadBack:
         return len(self._expected)
 
     def missing_from(self, end: int) -> int:
-        """Return the commit-log offset of the first record whose items are still expected, or `end` without
-        one.
-        """
+        """Return the commit-log offset of the first record with expected items, or `end` without one."""
         return self._expected[0].offset if self._expected else end
 
     def expect(self, offset: int, timestamp: int, hashes: Sequence[int]) -> None:
@@ -184,9 +182,7 @@ class ReadBack:
     def __init__(
         self, store: Path, begin: int, *, slots: int, file_size: int, levels: DelayLevels = DEFAULT_LEVELS
     ) -> None:
-        """`slots` is the number of slots of an index file, `file_size` the size of a commit-log file in
-        bytes.
-        """
+        """`slots` is the number of slots of an index file, `file_size` the bytes of a commit-log file."""
         self._store = store
         self._file_size = file_size
         self._levels = levels
@@ -290,9 +286,7 @@ class ReadBack:
         return topic in self._batched
 
     def _begins_again(self, entry: DispatchedEntry, queues: _Queues) -> bool:
-        """Return True if the topic was deleted and created again after the record: the queue is the new
-        topic's.
-        """
+        """Return True if the topic was deleted and created again after the record, and has a new queue."""
         first = queues.entry(entry._replace(queue_offset=0))
         if first is None or first[0] <= entry.commit_log_offset:
             return False
@@ -358,9 +352,7 @@ class _Queues:
         return self.entry(entry) == entry[3:]
 
     def entry(self, wanted: DispatchedEntry) -> tuple[int, int, int] | None:
-        """Return commit-log offset, size and tags code at the queue offset of an entry; None without a
-        file.
-        """
+        """Return commit-log offset, size and tags code at the queue offset of an entry, or None."""
         position = wanted.queue_offset * ENTRY_SIZE
         found = self._at(wanted, position)
         if found is None:

@@ -78,9 +78,7 @@ class StoreReport:
     remarks: list[str] = field(default_factory=list)
 
     def judge(self, rule: Rule, report: Report, finding: Finding, *, crashed: bool, remedy: str = "") -> None:
-        """Add a finding to the report of a part, or, if the rule allows it after a kill, as a remark with its
-        remedy.
-        """
+        """Add damage to the report of a part, or a remark with its remedy if it is no damage after a kill."""
         if rule.is_damage(crashed=crashed):
             report.add(finding)
         else:
@@ -152,9 +150,7 @@ def _agreement(folder: _Folder) -> Agreement | None:
 
 
 def _judge_end(folder: _Folder, found: StoreReport) -> None:
-    """Turn damage at the very end of the log into a note if a killed broker left it: no entry points to
-    it.
-    """
+    """Turn damage at the end of the log into a note if a killed broker left it: no entry points to it."""
     report = found.parts["commitlog"]
     last = report.findings[-1] if report.damaged == len(report.findings) > 0 else None
     if last is None or not last.is_last or not folder.crashed or folder.live:
