@@ -75,8 +75,8 @@ class Producer(Traceable, Client):
     `retry_unstored` also retries on another broker after a SendStatus other than SEND_OK, which may store the
     message twice. `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a string to the topic of that full
     name. If too many traces are waiting, sends wait with `trace_waits`; without it, traces are dropped.
-    `in_flight`: the limit of concurrent sends of `send_soon`. With a shared `instance`, `namespace` may differ
-    from that of the instance. For more options see InstanceOptions.
+    `in_flight`: the limit of concurrent sends of `send_soon`. With a shared `instance`, `namespace` may
+    differ from that of the instance. For more options see InstanceOptions.
     """
 
     def __init__(

@@ -105,8 +105,8 @@ class CommitLogFiles:
     def last(self, count: int, topics: Container[str] | None = None) -> int:
         """Return the commit-log offset of the `count`-th record from the end, or of the first record.
 
-        With `topics`, only their records count. 0 without records. Reads the last file first, and only as
-        many files as needed.
+        With `topics`, only their records count. Returns 0 without records. Reads the last file first, and
+        only as many files as needed.
         """
         found = 0
         for file in reversed(self.files):

@@ -115,7 +115,7 @@ def topics(store: Path) -> dict[str, TopicConfig]:
 def deleted_topics(store: Path) -> dict[str, int]:
     """Read deletedTopics.json: topic → the commit-log offset before which no record belongs to the topic.
 
-    {} if it cannot be read.
+    Returns {} if it cannot be read.
     """
     try:
         return dict(_load(store, "deletedTopics.json", DeletedTopics()).deleted_topics)
@@ -168,7 +168,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
 
 
 def _require_member(name: str, data: bytes) -> None:
-    """Raise BodyError for a file that is not a JSON object or lacks the member of its table."""
+    """Raise BodyError for a file that is not a JSON object, or that has members but not that of its table."""
     found, member = read_json(data), _MEMBERS.get(name)
     if not isinstance(found, dict) or (
         found and member is not None and not isinstance(found.get(member), dict)

@@ -78,7 +78,9 @@ class StoreReport:
     remarks: list[str] = field(default_factory=list)
 
     def judge(self, rule: Rule, report: Report, finding: Finding, *, crashed: bool, remedy: str = "") -> None:
-        """Add damage to the report of a part, or a remark with its remedy if it is no damage after a kill."""
+        """Add damage to the report of a part, or a remark with the remedy if the rule does not count it as
+        damage.
+        """
         if rule.is_damage(crashed=crashed):
             report.add(finding)
         else:
