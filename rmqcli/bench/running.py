@@ -89,8 +89,8 @@ class Tally:
     """The result of a run. `failed` counts operations by kind, `errors` holds the last error of each kind.
 
     `latency` is measured from the time at which an operation was due, `service` from its start; both exclude
-    failed operations. `started` counts those of the `due` ones that were started; `due` is None if unlimited.
-    Times are in seconds.
+    failed operations. `started` of the `due` operations were started; `due` is None if unlimited. Times are
+    in seconds.
     """
 
     due: int | None = None

@@ -12,7 +12,7 @@ file. The secret key comes from the first of these that is set:
     the terminal               where the secret key is asked for
 
 Secrets that belong to another access key are ignored. RMQ_SECURITY_TOKEN, or a key file, may add a security
-token. No secret key is shown, logged or put on a command line; a key file that others may read causes a
+token. No secret key is displayed, logged or put on a command line; a key file that others may read causes a
 warning.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rmqcli.client.wire.credentials import Credentials, Keys
 
 COMMAND_SECONDS = 60.0
-"""Time limit of a command that prints a secret: it may ask for a passphrase."""
+"""Time limit of a command that prints a secret: it may prompt for a passphrase."""
 
 
 class _Source(NamedTuple):
@@ -167,7 +167,7 @@ def file_keys(path: str) -> Keys:
 
 
 def _printed(command: str) -> str:
-    """Return the first line that a command prints; it may ask for a passphrase on the terminal."""
+    """Return the first line that a command prints; it may prompt for a passphrase on the terminal."""
     import shlex
     import subprocess
 

@@ -15,26 +15,26 @@ VERBATIM = frozenset({"json-schema"})
 """Topics that programs read."""
 ENVIRONMENT: Mapping[str, str] = {
     "RMQ_NAMESRV, NAMESRV_ADDR": (
-        "Name servers if neither -n nor --profile is given; the first one that is set wins."
+        "Name servers if neither -n nor --profile is given; the first one set wins."
     ),
-    "RMQ_PROFILE": "Profile to use if no name server is given otherwise; wins over `rmq profile use`.",
+    "RMQ_PROFILE": "Profile to use if no name server is given otherwise; overrides `rmq profile use`.",
     "RMQ_ACCESS_KEY": "Account that signs requests if there is no --access-key: `rmq help account`.",
     "RMQ_SECRET_KEY, RMQ_SECRET_KEY_FILE": "Its secret key, or the file with it.",
     "RMQ_SECURITY_TOKEN": "Security token of a temporary account.",
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
-    "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, what was done with dead letters, brokers that were seen; default: the user's state folder.",
+    "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, records of processed dead letters and known brokers; default: the user's state folder.",
     "RMQ_CACHE_DIR": "Folder of the names that completions offer; default: the user's cache folder.",
-    "RMQ_TLS": "1 connects by TLS, 0 does not; `rmq help tls` has the order of what wins.",
+    "RMQ_TLS": "1 connects over TLS, 0 does not; `rmq help tls` explains the precedence.",
     "RMQ_TLS_CA, RMQ_TLS_CERT, RMQ_TLS_KEY, RMQ_TLS_INSECURE, RMQ_TLS_CONFIG": (
         "As --tls-ca, --tls-cert, --tls-key, --tls-insecure and --tls-config."
     ),
     "RMQ_TLS_KEY_PASSWORD": "Password of the key of this client's certificate.",
-    "NO_COLOR": "Disables colors if set, unless --color always is given.",
+    "NO_COLOR": "Disables colors if set, unless `--color always` is given.",
 }
 
 
 JSON_PLACE = """JSON: `rmq help json-schema` describes the documents of --json, by command, with types and units; the
-schema is in the package, too (rmqcli/render/output.schema.json)."""
+schema is also in the package (rmqcli/render/output.schema.json)."""
 
 
 def formats() -> str:

@@ -27,7 +27,7 @@ def _option(*names: str, **settings: Any) -> Any:
 
 
 _COLUMNS_HELP = "Columns to show, in this order; names as in JSON, separated by commas."
-_SORT_HELP = "Order of the rows; -COLUMN is descending, commas separate several."
+_SORT_HELP = "Columns to sort by, separated by commas; -COLUMN is descending."
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "columns": (list[str] | None, _option("--columns", metavar="NAMES", help=_COLUMNS_HELP)),
     "sort": (list[str] | None, _option("--sort", metavar="[-]COLUMN", help=_SORT_HELP)),

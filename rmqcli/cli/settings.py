@@ -171,7 +171,7 @@ class Settings:
 
     @property
     def server_options(self) -> dict[str, Any]:
-        """`client_options` without the account, whose secret may have to be asked for."""
+        """`client_options` without the account, whose secret may require a prompt."""
         endpoint = self.endpoint
         if self.verbose:
             from rmqcli.render.output import note

@@ -75,8 +75,8 @@ def import_(
     Reads the output of `rmq export` and `rmq pull --json`. Body, keys, tags, properties, flag and message ID
     are kept; the original times become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP
     (epoch milliseconds). Rows of one queue are sent in order. If some rows fail, the others are sent and the
-    exit code is 3; --resume retries the failed ones. Rows whose broker did not answer may be stored: the exit
-    code is 7, and --resume sends them again. After a kill, --resume may send again only the messages
+    exit code is 3; --resume retries the failed ones. Rows whose broker did not respond may be stored: the
+    exit code is 7, and --resume sends them again. After a kill, --resume may send again only the messages
     whose acknowledgements were pending.
     """
     _check(path, queues)

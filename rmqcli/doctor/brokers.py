@@ -1,4 +1,4 @@
-"""Checks of brokers: address, answer, version, disk, clock, VIP port, masters."""
+"""Checks of brokers: address, response, version, disk, clock, VIP port, masters."""
 
 from __future__ import annotations
 

@@ -111,8 +111,8 @@ def _unlike(topic: str, routes: Mapping[str, TopicRouteData | ClientError]) -> I
 
 
 def _on_one_broker(survey: Survey, server: str, found: TopicRouteData) -> Iterator[Finding]:
-    """Find a topic that exists on one broker only because its first message created it: it stays there,
-    because producers learn of no other broker.
+    """Find a topic that exists on one broker only: one that its first message created remains on the broker
+    that got the message, because producers learn of no other broker.
     """
     holders = {data.broker_name: data.cluster for data in found.broker_datas}
     masters = {

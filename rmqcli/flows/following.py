@@ -73,7 +73,7 @@ async def _begin(reader: Reader, queue: MessageQueue, since_ms: int | None) -> i
 class Printer:
     """Prints messages until there are `count` (None: no limit), and flushes when a reader may be waiting.
 
-    Messages stored at `until_ms` (epoch) or later are left out.
+    Messages stored at `until_ms` (epoch) or later are skipped.
     """
 
     def __init__(

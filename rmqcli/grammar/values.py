@@ -1,4 +1,4 @@
-"""Values of options: durations, sizes, escapes, pairs, places in a queue, retry policies."""
+"""Values of options: durations, sizes, escapes, pairs, paths, retry policies."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 
 def local_path(text: str) -> Path:
-    """Return the path of a file or folder on this machine. Raise GrammarError for a URI of another place."""
+    """Return the path of a file or folder on this machine. Raise GrammarError for a URI of another location."""
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else ""
     if scheme == "file":

@@ -56,7 +56,7 @@ async def rate_samples(
     topics: Mapping[str, Collection[str]],
     groups: Collection[tuple[str, str, str]],
 ) -> list[Sample]:
-    """Return the rates of topics on the brokers that hold them, and of (broker, topic, group).
+    """Return the rates of topics on the brokers that have them, and of (broker, topic, group).
 
     Rates that a broker does not report are omitted: it knows only those of topics used since its start.
     """

@@ -76,7 +76,7 @@ def compared(tables: Tables, names: Iterable[str] | None = None) -> list[Compare
 
 
 def planned(tables: Tables, values: Table) -> list[Change]:
-    """Return the changes that make the tables have `values`."""
+    """Return the changes that give the tables `values`."""
     return [
         Change(label, name, table.get(name), value)
         for label, table in tables.items()

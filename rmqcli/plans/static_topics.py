@@ -92,7 +92,7 @@ def queues_of(mapped: Mapped) -> dict[int, Ranges]:
 
 
 def places(mapped: Mapped) -> list[Place]:
-    """Return the place where each queue is written."""
+    """Return the newest range of each queue, to which messages are written."""
     return [
         Place(number, last.bname or "", last.queue_id, None if last.logic_offset < 0 else last.logic_offset)
         for number, (*_, last) in queues_of(mapped).items()

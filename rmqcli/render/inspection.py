@@ -1,4 +1,4 @@
-"""Shows store files: rows in blocks (a file can hold millions), reports, statistics, fields with bytes."""
+"""Shows store files: rows in blocks (a file can contain millions), reports, statistics, fields with bytes."""
 
 from __future__ import annotations
 

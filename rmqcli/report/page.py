@@ -68,7 +68,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A heading with facts and narrow plots beside each other."""
+    """A heading with facts and narrow plots side by side."""
 
     title: str
     facts: Sequence[tuple[str, Cell]]

@@ -11,7 +11,7 @@ from rmqcli.cli.command import command_group
 
 app = command_group("acl", "Show and change access control: accounts of 4.9, users and policies of 5.x.")
 user = command_group("user", "Show and change the users of brokers of 5.x.")
-policy = command_group("policy", "Show and change what users of brokers of 5.x may do.")
+policy = command_group("policy", "Show and change the permissions of users of brokers of 5.x.")
 app.add_typer(user)
 app.add_typer(policy)
 

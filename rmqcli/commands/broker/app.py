@@ -17,7 +17,7 @@ config_group = command_group("config", "Show, change and compare the configurati
 clean_group = command_group("clean", "Remove queues and files that brokers no longer need.")
 ha_group = command_group("ha", "Show and repair the replication of brokers of 5.x.")
 cold_group = command_group("cold", "Show and limit reads of cold data on brokers of 5.x.")
-rocksdb_group = command_group("rocksdb", "Look after what brokers of 5.x keep in RocksDB.")
+rocksdb_group = command_group("rocksdb", "Maintain the data that brokers of 5.x keep in RocksDB.")
 container_group = command_group("container", "Start and stop brokers in a container of 5.x.")
 for _group in (config_group, clean_group, ha_group, cold_group, rocksdb_group, container_group):
     app.add_typer(_group)

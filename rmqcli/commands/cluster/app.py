@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command_group
 
-app = command_group("cluster", "Show a cluster; dump, compare and apply what it is told to be.")
+app = command_group("cluster", "Show a cluster; dump, compare and apply its settings.")

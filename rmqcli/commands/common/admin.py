@@ -66,7 +66,7 @@ async def _skews(settings: Settings) -> dict[str, int]:
 
 T = TypeVar("T")
 PATIENCE_S = 2.5
-"""Seconds that a command waits for a server before it says so."""
+"""Seconds that a command waits for a server before it reports that it is waiting."""
 
 
 def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[T]]) -> T:

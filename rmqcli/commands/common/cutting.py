@@ -24,7 +24,7 @@ killed.
 
 
 class Cut(NamedTuple):
-    """The number of files and rows that one cut added."""
+    """The number of files and rows added by one cut."""
 
     files: int
     rows: int

@@ -12,7 +12,7 @@ def read_secret(path: Path | None, what: str, option: str) -> str:
     """Return the first line of the file, of standard input (`-`), or of the input at a prompt on the
     terminal.
 
-    Raise a usage error if there is none of them or the line is empty, and CommandError if the file cannot be
+    Raise a usage error if there is no source or the line is empty, and CommandError if the file cannot be
     read.
     """
     text = _typed(what, option) if path is None else _first_line(path, what)

@@ -64,7 +64,7 @@ async def opened(
 
 
 def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
-    """Print and flush a line that says the servers accept connections."""
+    """Print and flush a line that announces that the servers accept connections."""
     output = Output()
     if settings.json:
         output.json(dict(fields))
@@ -104,8 +104,8 @@ class Stop:
 class CollectAfterTasks(trio.abc.Instrument):
     """Makes the garbage collector scan the objects of the latest tasks.
 
-    The collector counts objects created minus objects freed. Where as many connections end as begin, its
-    count hardly rises, and it would finally scan all objects at once.
+    The collector counts objects created minus objects freed. If as many connections end as begin, its count
+    hardly rises, and it finally scans all objects at once.
     """
 
     def __init__(self) -> None:

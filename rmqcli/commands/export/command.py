@@ -136,8 +136,8 @@ def export(
     consume queues list, ends with exit code 8 and leaves nothing under --out; if it is one of several, it is
     skipped, and the exit code is 3. `rmq inspect commitlog DIR --verify` lists all damage. With --store and
     --topic, only the records of the topic are read, through its consume queues, if the broker is running or
-    was stopped cleanly; rolled-back records are left out. If a queue of a cluster cannot be read after
-    several attempts, the others are exported and the exit code is 3.
+    was stopped cleanly; rolled-back records are skipped. If a queue of a cluster cannot be read after several
+    attempts, the others are exported and the exit code is 3.
 
     With --table, a run is one commit, which also holds the offsets where --resume continues; the table is
     partitioned by day and topic. If retention deleted messages after those offsets, the exit code is 3.

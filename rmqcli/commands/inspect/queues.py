@@ -214,7 +214,7 @@ def delay(
     delay, pending, offset, max_offset, first_due and last_due; a condition with any other name selects
     messages, by due (ms) and all columns of `inspect commitlog --where`. The other options select messages by
     the topic and queue of their delivery. -N selects the last N messages of each level. If delayOffset.json
-    is damaged, its .bak is read: standard error and the column source say so.
+    is damaged, its .bak is read, as standard error and the column source report.
     """
     from rmqcli.store.read import pending
     from rmqcli.store.read.tables import store_folder

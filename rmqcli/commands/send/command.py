@@ -121,7 +121,7 @@ def send(
 
     Input is sent as it arrives. A terminal shows a result for each message, or a summary of many; piped
     output: broker, queue, offset, message ID, status. If some messages fail, the others are sent, standard
-    error names the failed lines, and the exit code is 3. A message whose broker did not answer counts as
+    error names the failed lines, and the exit code is 3. A message whose broker did not respond counts as
     neither sent nor failed: it may be stored. Its status is UNKNOWN, and the exit code is 7.
 
     With --check, the command waits until every half message is decided and reports each check on standard

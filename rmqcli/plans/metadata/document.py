@@ -51,7 +51,7 @@ ORDER: Final = "order"
 class Metadata(NamedTuple):
     """The known areas. `missing` are brokers that did not respond; their settings are unknown.
 
-    `summed` is True if the queues of a topic are the sum of those of several brokers.
+    `summed` is True if the number of queues of a topic is the sum over several brokers.
     """
 
     areas: Mapping[str, Places]
@@ -79,7 +79,8 @@ def areas_of(text: str | None, default: Sequence[str]) -> list[str]:
 def spread(metadata: Metadata, brokers: Collection[str], *, limited: bool) -> Metadata:
     """Return the metadata with the settings of every broker given to each of `brokers`.
 
-    With `limited`, other brokers are left out. Settings of a broker itself precede those of every broker.
+    With `limited`, other brokers are omitted. Settings of one broker take precedence over those of every
+    broker.
     """
     areas: dict[str, Places] = {}
     for area, places in metadata.areas.items():
