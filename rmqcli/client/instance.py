@@ -158,6 +158,7 @@ class ClientInstance:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # This needs the connections, which end with the nursery.
         await self.heartbeats.leave_all()
         self.nursery.cancel_scope.cancel()
         self._nursery = None

@@ -240,7 +240,7 @@ class PushConsumer(Traceable, Client):
             self._ended.set()
 
     def _in_intake(self, function: Callable[..., Any], name: str) -> None:
-        """Start a task that brings messages in. These tasks are ended first."""
+        """Start a task that takes in messages. These tasks are cancelled first on exit."""
 
         scope = trio.CancelScope()
         self._intake.append(scope)
@@ -277,6 +277,7 @@ class PushConsumer(Traceable, Client):
         state.stopping = True
         # A failed instance has no connections on which to unregister.
         failed = self._ended.is_set()
+        # Pulls end first, so that no further messages arrive while running listeners get their grace.
         for scope in (*self._intake, *(held.scope for held in state.queues.values())):
             scope.cancel()
         if self._nursery is not None:
@@ -294,6 +295,7 @@ class PushConsumer(Traceable, Client):
         if self._trace is not None:
             await self._trace.close()
         with trio.move_on_after(LEAVE):
+            # Offsets come before locks: the next owner reads the offset as soon as it has the lock.
             await self._state.persist(sure=True)
             await self._locks.unlock(self._locks.held)
         await self.instance.heartbeats.leave_consumer(self.group)

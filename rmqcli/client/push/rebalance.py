@@ -174,6 +174,7 @@ class PushRebalance(Rebalance):
                 held.unlock_tries += 1
                 return
             held.closed = True
+            # The offset comes before the lock: the next owner reads it as soon as it has the lock.
             await state.persist([queue], sure=True)
             if state.needs_locks:
                 await self._locks.unlock([queue])

@@ -73,6 +73,7 @@ class TlsStream:
         sent = self._inner_send_now(encrypted)
         if sent == len(encrypted):
             return len(data)
+        # The writer gets all of `data` again, and skips the bytes that are encrypted already.
         self._unsent, self._ahead = encrypted[sent:], len(data)
         return 0
 

@@ -65,6 +65,7 @@ async def read_some(
         gathered += taken
         size += sum(len(message.body) for message in taken)
         following = result.next_begin_offset
+        # The broker has no further messages, such as a slave that lags behind.
         if following <= offset:
             return to_batch(gathered), None
         if result.status is PullStatus.OFFSET_ILLEGAL:

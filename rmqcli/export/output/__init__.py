@@ -1,1 +1,1 @@
-"""Parquet files of an export and the folder that they lie in."""
+"""Parquet files of an export, and the folder that contains them."""

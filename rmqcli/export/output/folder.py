@@ -279,6 +279,7 @@ class ExportFolder:
     ) -> None:
         self._leave()
         if error is not None:
+            # Raised again here, so that the error of a full disk names the folder.
             with naming_full_disk(self._out):
                 raise error
 

@@ -1,1 +1,1 @@
-"""Steps between reading rows and writing them."""
+"""Processing of rows between reading and writing them."""

@@ -161,9 +161,9 @@ def _is_chosen(data: memoryview, position: int, chosen: RecordFilter) -> bool:
 
 
 NO_HOST = "0.0.0.0:0"
-"""The text of both hosts of a stand-in."""
+"""The text of both hosts of a message that salvage put in place of a lost one."""
 LARGEST = 512
-"""Bytes that no stand-in exceeds."""
+"""The maximum number of bytes of such a message."""
 
 
 def is_stand_in(message: MessageExt) -> bool:

@@ -102,6 +102,8 @@ def hash_of(value: bytes) -> int:
 
 
 class Distinct:
+    """Counts distinct values: exactly up to KEPT of them, then estimated from the smallest hashes."""
+
     def __init__(self) -> None:
         self._hashes = array("Q")
         self._limit = _RANGE
