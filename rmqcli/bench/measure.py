@@ -139,6 +139,7 @@ async def round_trips(admin: Admin, queues: Sequence[MessageQueue], load: Load, 
 
         async def one(number: int, due: float) -> int:
             queue = queues[number % len(queues)]
+            # Before the send: the message may arrive before its acknowledgement.
             arrival = arrivals.expect(number)
             try:
                 await send(producer, arrivals.message(queue.topic, number, body), queue)

@@ -56,6 +56,7 @@ class RepeatFilter(logging.Filter):
         if last is not None and record.created - last < self._seconds:
             return False
         if len(self._shown) >= MAX_REMEMBERED:
+            # Bounds the memory; at worst, a text is shown again too early.
             self._shown.clear()
         self._shown[text] = record.created
         return True

@@ -128,6 +128,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     tls_insecure: bool | None = None
     tls_config: str | None = None
 
+    # Without secrets: logs and tracebacks may show it.
     def __repr__(self) -> str:
         return f"Profile({self.namesrv!r}, access_key={self.access_key!r})"
 

@@ -40,6 +40,7 @@ def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
                 nursery.cancel_scope.cancel()
 
     run_async(watched if ending else main)
+    # The signal has its default action again: the parent process sees that it ended this one.
     if received:
         signal.raise_signal(received[0])
 

@@ -180,6 +180,7 @@ def readings(survey: Survey) -> Iterator[tuple[Seat, Reading]]:
 def number(table: Mapping[str, str], name: str) -> int | None:
     """Return a figure, None if it is missing or not a whole number."""
     text = table.get(name, "")
+    # Up to 19 characters, as in Java's largest long.
     return int(text) if text.isascii() and text.lstrip("-").isdigit() and len(text) < 20 else None
 
 

@@ -66,6 +66,7 @@ class Splitter:
 
     def _hold(self, part: bytes) -> None:
         self._length += len(part)
+        # A piece above the limit is counted, but no longer kept: memory stays bounded.
         if self._length <= self._limit and part:
             self._parts.append(part)
 
@@ -83,6 +84,7 @@ def count_pieces(path: Path, delimiter: bytes | None) -> int | None:
         return None
     if delimiter is None:
         return 1
+    # With a limit of 0, no bytes are kept.
     splitter = Splitter(delimiter, 0)
     with path.open("rb", buffering=0) as stream:
         counts = [len(splitter.feed(data)) for data in iter(lambda: stream.read(READ_SIZE), b"")]

@@ -59,6 +59,7 @@ async def entries_of(admin: Admin, span: Span, group: str | None = None) -> Asyn
     while offset < span.end:
         count = min(AT_ONCE, span.end - offset)
         answer = await admin.topics.entries(span.queue, offset, count, group=group)
+        # No more than requested, whatever a broker returns.
         found = (answer.queue_data or [])[:count]
         for place, data in enumerate(found):
             yield Entry(span.queue, offset + place, data, accepted(answer.subscription_data, data))

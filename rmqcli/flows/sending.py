@@ -315,6 +315,7 @@ class Transacting:
             while self._undecided or self._checks:
                 if not self._checks:
                     await self._checked.wait()
+                # No checkpoint until the list is taken: a check that comes later sets the new event.
                 self._checked = trio.Event()
                 checks, self._checks = self._checks, []
                 for check in checks:

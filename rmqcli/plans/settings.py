@@ -142,6 +142,7 @@ def _plain(members: dict[str, Any], kind: Kind) -> dict[str, Any]:
     if "name" in members:
         members[kind.key] = members.pop("name")
     if kind.word == "topic" and "queues" in members:
+        # Numbers of read or write queues take precedence over `queues`.
         members |= dict.fromkeys(_BOTH_QUEUES, members.pop("queues")) | {
             name: members[name] for name in _BOTH_QUEUES if name in members
         }

@@ -196,6 +196,7 @@ WHOLE = Bodies()
 
 
 def _whole_characters(part: bytes) -> bytes:
+    # A character has at most four bytes, so the first byte of a cut one is among the last three.
     for place, byte in enumerate(reversed(part[-3:]), 1):
         if byte >= _LEAD:
             length = next(length for lead, length in _LENGTHS if byte >= lead)
@@ -208,6 +209,7 @@ def _whole_characters(part: bytes) -> bytes:
 def screenful(text: str, columns: int, rows: int) -> str:
     """Return the beginning of a text, which takes at most `rows` rows of a terminal."""
     shown: list[str] = []
+    # A screen shows no more characters and line ends than this; the rest of a long body is not split.
     for line in text[: columns * rows + rows].split("\n"):
         taken = max(1, -(-len(line) // columns))
         if taken >= rows:

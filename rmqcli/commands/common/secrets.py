@@ -32,6 +32,7 @@ def _typed(what: str, option: str) -> str:
 def _first_line(path: Path, what: str) -> str:
     source: Path | int = 0 if str(path) == "-" else path
     try:
+        # Standard input stays open.
         with open(source, encoding="utf-8", closefd=source != 0) as file:
             return file.readline().rstrip("\r\n")
     except UnicodeDecodeError:

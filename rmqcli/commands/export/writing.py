@@ -148,6 +148,7 @@ def _row_filter(
     nothing = wanted.only_new or wanted.last == 0 or bool(topics and not own)
     last = None if wanted.last is None else log.last(wanted.last, own or None)
     return RowFilter(
+        # An empty set would mean all topics; `end` excludes all if the store has none of them.
         topics=own or frozenset(topics),
         broker_name=source.broker_name,
         begin=wanted.begin,

@@ -324,6 +324,7 @@ class Reset:
             result = with_admin(self._settings, lambda admin: self._changed(admin, plan, way))
         except BaseException as error:
             if path is not None:
+                # Even after Ctrl-C or a lost connection, offsets may have changed.
                 line = f"the old offsets are in {path}; undo with: {undo_command(path, self._settings)}"
                 say_done(self._settings, error, [line])
             raise
