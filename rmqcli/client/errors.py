@@ -409,7 +409,7 @@ def _of_user(found: re.Match[str], request: str) -> str:
 def denial(code: int, remark: str, request: str) -> str | None:
     """Return the permission that access control found missing for the request of this name.
 
-    None for any other refusal; empty if the remark does not say which permission is missing.
+    Returns None for any other refusal, and "" if the remark does not say which permission is missing.
     """
     if code not in (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION):
         return None

@@ -138,7 +138,7 @@ def _interval(filter: Any, name: str) -> Interval | None:
 def _first(holds: Callable[[int], bool], least: int, most: int) -> int | None:
     """Return the least number for which a statement holds, assuming it then holds for all greater ones.
 
-    None if it holds for all numbers.
+    Returns None if it holds for all numbers.
     """
     if holds(least):
         return None

@@ -47,7 +47,7 @@ class OffsetAdmin(OffsetCalls, Area):
     ) -> ConsumeStats:
         """Return the offsets of a group and its queues (code 208), merged from all masters.
 
-        Empty if it is unknown.
+        The result is empty if the group is unknown.
 
         `masters` contains broker name → address if not all of them are to be queried.
         """

@@ -332,7 +332,7 @@ class Resets:
     async def _takes_queues(self, address: str) -> bool:
         """Return True if the configuration of a broker (26) says that it resets single queues.
 
-        False if unreadable.
+        Returns False if the configuration cannot be read.
         """
         reply = await self._admin.invoke(address, GET_BROKER_CONFIG.code)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()

@@ -191,7 +191,7 @@ class LitePullConsumer(Client):
     async def poll(self, timeout: float | None = None) -> list[MessageExt]:
         """Return the next messages, all of one queue and in its order.
 
-        Empty after `timeout` seconds (default 5).
+        Returns an empty list after `timeout` seconds (default 5) without messages.
 
         Messages of earlier calls count as consumed. They are committed once the commit interval has passed.
         """

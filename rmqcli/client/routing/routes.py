@@ -238,9 +238,9 @@ class Routes:
             raise await self._why_absent(absent, timeout) from None
 
     async def _why_absent(self, error: NoRoute, timeout: float) -> ClientError:
-        """Return NoBrokers if no broker at all is registered, since creating the topic would not help.
+        """Return NoBrokers if no broker at all is registered, otherwise `error`.
 
-        Otherwise `error`.
+        Without brokers, creating the topic would not help.
         """
         try:
             reply = await self._name_servers.request(request_of(GET_BROKER_CLUSTER_INFO, None, None), timeout)

@@ -23,7 +23,10 @@ from rmqcli.extras import MissingPackage, install_command
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 10
-"""Spark itself waits a minute for a missing master, and then does not report that it is missing."""
+"""The time limit for a connection to a master.
+
+Spark itself waits a minute for a missing master, and then does not report that it is missing.
+"""
 
 
 _NUMBER = r"[1-9][0-9]{0,8}"

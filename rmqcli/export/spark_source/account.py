@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def credentials(given: Mapping[str, str | None]) -> Credentials | None:
     """Return the account of accessKey, secretKey or secretKeyFile, and securityToken.
 
-    None without any of them.
+    Returns None without any of them.
 
     Raises OptionError if they do not form an account.
     """

@@ -250,7 +250,7 @@ _CURRENT: Final = "CURRENT"
 def find_tables(path: Path) -> dict[str, Path]:
     """Return the folders of the tables in a store folder, in its `config`, or at `path` itself.
 
-    Empty if there are none.
+    Returns an empty dict if there are none.
     """
     if (path / _CURRENT).is_file():
         return {next((word for word, name in FOLDERS.items() if name == path.name), path.name): path}
