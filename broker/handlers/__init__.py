@@ -129,8 +129,8 @@ HANDLERS = by_code(
 
 
 def direct_readers(*, gated: bool = False) -> DirectReaders:
-    """Return readers of the most frequent requests, for the connections of one server. With a gate, signed requests
-    keep their ext fields."""
+    """Return readers of the most frequent requests, for the connections of one server. With a gate, signed
+    requests keep their ext fields, from which the signature is checked."""
     send = SendMessageRequestHeaderV2 if gated else SignedSendV2
     sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
     pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE
@@ -149,6 +149,6 @@ def handler_table(broker: BrokerContext) -> dict[int, Handler]:
 
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
-    """Return the handlers of runs of requests of one code, for one broker."""
+    """Return the handlers of runs of sends of one broker, by request code."""
     run = partial(send_run, broker)
     return {int(code): run for code in (messages_ops.SEND_MESSAGE.code, messages_ops.SEND_MESSAGE_V2.code)}

@@ -1,4 +1,4 @@
-"""Accounts of 4.9: codes 50 to 53 (Java class `AdminBrokerProcessor`)."""
+"""Administration of 4.9 accounts: codes 50 to 53 (Java class `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _access(broker: BrokerContext, code: int) -> AccessControl:
 
 
 def _listed(text: str | None) -> list[str] | None:
-    """Return the entries of a list with commas; None if it is not given."""
+    """Return the entries of a comma-separated list; None if it is not given."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 async def update_account(
     broker: BrokerContext, request: Request[CreateAccessConfigRequestHeader, None]
 ) -> Reply[None, None]:
-    """50: creates an account, or changes what is given; `admin` is false if it is not given."""
+    """Create an account, or change the given fields of one (code 50); `admin` is false if it is not given."""
     failed, header = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED, request.header
     access = _access(broker, failed)
     given = {
@@ -58,7 +58,7 @@ async def update_account(
 async def remove_account(
     broker: BrokerContext, request: Request[DeleteAccessConfigRequestHeader, None]
 ) -> Reply[None, None]:
-    """51: deletes an account."""
+    """Delete an account (code 51)."""
     failed, key = ResponseCode.DELETE_ACL_CONFIG_FAILED, request.header.access_key
     access = _access(broker, failed)
     try:
@@ -74,7 +74,7 @@ async def remove_account(
 async def update_white_addresses(
     broker: BrokerContext, request: Request[UpdateGlobalWhiteAddrsConfigRequestHeader, None]
 ) -> Reply[None, None]:
-    """53: replaces the global white addresses of a file."""
+    """Replace the global white addresses of a file (code 53)."""
     failed, header = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, request.header
     access = _access(broker, failed)
     addresses = _listed(header.global_white_addrs) or []
@@ -89,7 +89,7 @@ async def update_white_addresses(
 def account_files(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[GetBrokerAclConfigResponseHeader, None]:
-    """52: the versions of the files."""
+    """Return the versions of the files (code 52)."""
     access = _access(broker, ResponseCode.SYSTEM_ERROR)
     versions = {file.path: file.version for file in access.current.files}
     first = versions.get(str(access.default), FileVersion())

@@ -1,4 +1,5 @@
-"""The broker itself: codes 25, 26, 28, 315, 329 (Java class `AdminBrokerProcessor`)."""
+"""Administration of the broker itself: codes 25, 26, 28, 315, 329, 907, 908, 2001 to 2004 (Java class
+`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ _log = logging.getLogger("broker.config")
 
 
 def update_broker_config(broker: BrokerContext, request: Request[None, dict[str, str]]) -> Reply[None, None]:
-    """25: changes properties; those in configBlackList are refused, unknown ones ignored."""
+    """Change properties (code 25); those in configBlackList are refused, unknown ones ignored."""
     update = update_config(broker.config, request.body, told_properties(broker))
     if update.changed:
         broker.reconfigure(update.config)
         broker.config_version = next_version(broker.config_version, broker.now_ms)
         broker.store.barrier = partial(_save, broker, update.changed)
     if "brokerPermission" in update.changed:
-        # A name server replaces the topics of a broker only when their version has changed.
+        # A name server replaces the topics of a broker only if their version has changed.
         broker.topics.renew_version()
         broker.files.topics_changed()
         broker.announcer.announce(())
@@ -52,7 +53,7 @@ def update_broker_config(broker: BrokerContext, request: Request[None, dict[str,
 
 
 async def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
-    """Save topics that changed, and the change in the configuration file of the broker, if it has one."""
+    """Save changed topics, and write the change to the configuration file of the broker, if it has one."""
     if "dataReadAheadEnable" in changed:
         await broker.store.apply_read_ahead()
     await broker.files.save_changed()
@@ -61,21 +62,21 @@ async def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
     path = expand_path(broker.config.broker_config_path)
     try:
         await broker.files.update_properties(path, changed)
-    except (OSError, ConfigError) as error:  # the change holds until the next start, as in Java
+    except (OSError, ConfigError) as error:  # the change is effective until the next start, as in Java
         _log.error("cannot save the configuration to %s: %s", path, error)
 
 
 def broker_config(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[GetBrokerConfigResponseHeader, dict[str, str]]:
-    """26: every property that has a value."""
+    """Return every property that has a value (code 26)."""
     version = encode_body(broker.config_version).decode()
     return Reply(GetBrokerConfigResponseHeader(version=version), told_properties(broker))
 
 
 def told_properties(broker: BrokerContext) -> dict[str, str]:
-    """Return the properties as the broker runs with them: a default or a port 0 is what became of it, paths
-    are whole.
+    """Return the properties in effect: defaults and port 0 are replaced by the actual values, and paths are
+    absolute.
     """
     store, config = broker.store.config, broker.config
     slots, items = broker.store.index_size
@@ -89,7 +90,7 @@ def told_properties(broker: BrokerContext) -> dict[str, str]:
         "mappedFileSizeCommitLog": str(broker.store.commit_log_file_size),
         "mappedFileSizeConsumeQueue": str(broker.store.consume_queue_file_size),
         **({"maxHashSlotNum": str(slots), "maxIndexNum": str(items)} if slots else {}),
-        # Java derives it from the two properties of the bloom filter, whatever its file says
+        # Java derives this from the two properties of the bloom filter, whatever the file says.
         "bitMapLengthConsumeQueueExt": str(broker.filters.bloom.bits),
         "haMaxGapNotInSync": str(config.ha_slave_fallbehind_max),  # its name in 5.x
         **({"rocketmqHome": str(expand_path(home).absolute())} if home else {}),
@@ -98,7 +99,7 @@ def told_properties(broker: BrokerContext) -> dict[str, str]:
 
 
 def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
-    """329: removes expired commit log files now."""
+    """Remove expired commit-log files now (code 329)."""
     broker.store.barrier = broker.store.delete_expired_files
     return Reply()
 
@@ -106,7 +107,7 @@ def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -
 def stats_data(
     broker: BrokerContext, request: Request[ViewBrokerStatsDataRequestHeader, None]
 ) -> Answered[None, BrokerStatsData]:
-    """315: the rates of one statistic item."""
+    """Return the rates of one statistic item (code 315)."""
     return LongWork(_stats_data(broker, request.header))
 
 
@@ -119,16 +120,16 @@ def _stats_data(broker: BrokerContext, header: ViewBrokerStatsDataRequestHeader)
 
 
 def runtime_info(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, KVTable]:
-    """28: runtime statistics of the broker; all values are texts."""
+    """Return runtime statistics of the broker (code 28); all values are texts."""
     return Reply(body=KVTable(table=runtime_table(broker)))
 
 
 def runtime_table(broker: BrokerContext) -> dict[str, str]:
     """Return the table of GET_BROKER_RUNTIME_INFO.
 
-    Entries about threads have the values of a single thread: requests do not wait in queues (sizes and
-    waits are 0), no page cache lock is needed, and dispatch is never behind. dispatchMaxBuffer is 0, since
-    no 4.9 sets it.
+    Entries about threads have the values of a single thread: requests do not wait in queues (sizes and waits
+    are 0), no page cache lock is needed, and dispatch never lags. dispatchMaxBuffer is 0, because no 4.9
+    version sets it.
     """
     return {
         **_identity(broker),
@@ -146,7 +147,7 @@ def _identity(broker: BrokerContext) -> dict[str, str]:
         "brokerVersion": str(CURRENT_VERSION),
         "brokerVersionDesc": version_name(CURRENT_VERSION),
         "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
-        # of 5.x: delays and transactions are served here, and not by a master elsewhere
+        # From 5.x: delays and transactions are served here, and not by a master elsewhere.
         "brokerActive": str(not broker.is_slave).lower(),
     }
 
@@ -221,7 +222,7 @@ def _thread_pools(broker: BrokerContext) -> dict[str, str]:
         "pullThreadPoolQueueSize": "0",
         "pullThreadPoolQueueCapacity": str(config.pull_thread_pool_queue_capacity),
         "pullThreadPoolQueueHeadWaitTimeMills": "0",
-        # of 5.x; a plain and a lite pull are one here
+        # From 5.x; plain and lite pulls are the same here.
         "litePullThreadPoolQueueSize": "0",
         "litePullThreadPoolQueueCapacity": str(config.pull_thread_pool_queue_capacity),
         "litePullThreadPoolQueueHeadWaitTimeMills": "0",
@@ -253,11 +254,11 @@ READ_AHEAD = {0: True, 1: False}
 """MADV_NORMAL and MADV_RANDOM of madvise(2)."""
 NO_LIMITS = "this broker does not limit reads of cold data: no limit is kept"
 NO_COLD_DATA = b'{"runtimeTable":{},"configTable":{},"coldDataFlowControlEnable":false}'
-"""Tools show the table as it is; the last word is ours, and says why the others are empty."""
+"""Tools show this table unchanged; the last member is not Java's, and says why the others are empty."""
 
 
 def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, HARuntimeInfo]:
-    """907: the slaves of a master, or the connection of a slave."""
+    """Return the slaves of a master, or the connection of a slave (code 907)."""
     end, in_sync = broker.store.commit_log_max_offset, broker.ha.replicas.in_sync()
     slaves = [
         HAConnectionRuntimeInfo(
@@ -301,7 +302,8 @@ def _epoch_ms(broker: BrokerContext, seconds_ago: float) -> int:
 def reset_master_flush_offset(
     broker: BrokerContext, request: Request[ResetMasterFlushOffsetHeader, None]
 ) -> Reply[None, None]:
-    """908: tells a slave how far its master has flushed. A master ignores it, as in Java."""
+    """Set on a slave the offset up to which its master has flushed (code 908). A master ignores it, as in
+    Java."""
     offset = request.header.master_flush_offset
     if offset < 0:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"masterFlushOffset={offset}: a number from 0 is expected")
@@ -313,7 +315,7 @@ def reset_master_flush_offset(
 def set_read_mode(
     broker: BrokerContext, request: Request[SetCommitLogReadModeRequestHeader, None]
 ) -> Reply[None, None]:
-    """2004: has the system read ahead in the commit log or not, until the next start."""
+    """Turn the kernel's read-ahead for the commit log on or off until the next start (code 2004)."""
     mode = request.header.read_ahead_mode
     if mode not in READ_AHEAD:
         raise Refusal(
@@ -325,15 +327,16 @@ def set_read_mode(
 
 
 def limit_cold_data(_broker: BrokerContext, _request: Request[None, dict[str, str]]) -> Reply[None, None]:
-    """2001: nothing is limited, as with Java's default (`coldDataFlowControlEnable=false`), and nothing kept."""
+    """Accept limits of cold reads without keeping them (code 2001), as Java's default
+    (`coldDataFlowControlEnable=false`) does not enforce them either."""
     return Reply(remark=NO_LIMITS)
 
 
 def unlimit_cold_data(_broker: BrokerContext, _request: Request[None, bytes]) -> Reply[None, None]:
-    """2002: there is no limit to remove."""
+    """Do nothing, because there is no limit to remove (code 2002)."""
     return Reply(remark=NO_LIMITS)
 
 
 def cold_data(_broker: BrokerContext, _request: Request[None, None]) -> Reply[None, bytes]:
-    """2003: nothing, as reads of cold data are neither counted nor limited."""
+    """Return empty tables, because cold reads are neither counted nor limited (code 2003)."""
     return Reply(body=NO_COLD_DATA)

@@ -40,17 +40,17 @@ T = TypeVar("T")
 
 
 def put_group(broker: BrokerContext, request: Request[None, SubscriptionGroupConfig]) -> Answered[None, None]:
-    """200: creates or overwrites a group."""
+    """Create or overwrite a group (code 200)."""
     return LongWork(_put_groups(broker, [request.body]))
 
 
 def put_groups(broker: BrokerContext, request: Request[None, SubscriptionGroupList]) -> Answered[None, None]:
-    """225 (5.x): creates or overwrites many groups at once."""
+    """Create or overwrite many groups at once (code 225, 5.x)."""
     return LongWork(_put_groups(broker, request.body.group_config_list))
 
 
 def _put_groups(broker: BrokerContext, configs: list[SubscriptionGroupConfig]) -> Steps:
-    """Store all groups, or none when one of them is refused."""
+    """Store all groups, or none if one of them is refused."""
     for config in configs:
         _refuse_unusable(config)
         yield
@@ -76,14 +76,14 @@ def _changed(broker: BrokerContext) -> Reply[None, None]:
 
 
 def all_groups(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, SubscriptionGroupWrapper]:
-    """201: the whole table of groups."""
+    """Return the whole table of groups (code 201)."""
     return Reply(body=broker.groups.wrapper())
 
 
 def group_config(
     broker: BrokerContext, request: Request[GetSubscriptionGroupConfigRequestHeader, None]
 ) -> Reply[None, SubscriptionGroupConfig]:
-    """352 (5.x): one group."""
+    """Return one group (code 352, 5.x)."""
     name = request.header.group
     config = broker.groups.get(name)
     if config is None:
@@ -94,7 +94,7 @@ def group_config(
 def delete_group(
     broker: BrokerContext, request: Request[DeleteSubscriptionGroupRequestHeader, None]
 ) -> Reply[None, None]:
-    """207: deletes a group, and its offsets on request."""
+    """Delete a group (code 207), and its offsets on request."""
     header = request.header
     if broker.groups.remove(header.group_name):
         broker.groups_changed()
@@ -106,7 +106,7 @@ def delete_group(
 async def consumer_connections(
     broker: BrokerContext, request: Request[GetConsumerConnectionListRequestHeader, None]
 ) -> Reply[None, ConsumerConnection]:
-    """203: the clients of a group and their subscriptions."""
+    """Return the clients of a group and its subscriptions (code 203)."""
     name = request.header.consumer_group
     group = broker.consumers.get(name)
     if group is None:
@@ -125,7 +125,7 @@ async def consumer_connections(
 def subscription(
     broker: BrokerContext, request: Request[QuerySubscriptionByConsumerRequestHeader, None]
 ) -> Reply[None, QuerySubscriptionResponseBody]:
-    """345 (5.x): what a group that is online subscribes to of one topic."""
+    """Return the subscription of an online group to one topic (code 345, 5.x)."""
     name, topic = request.header.group, request.header.topic
     group = broker.consumers.get(name)
     found = group.subscriptions.get(topic or "") if group is not None else None
@@ -135,7 +135,7 @@ def subscription(
 async def producer_connections(
     broker: BrokerContext, request: Request[GetProducerConnectionListRequestHeader, None]
 ) -> Reply[None, ProducerConnection]:
-    """204: the clients of a producer group."""
+    """Return the clients of a producer group (code 204)."""
     name = request.header.producer_group
     clients = broker.producers.clients(name)
     if clients is None:
@@ -146,7 +146,7 @@ async def producer_connections(
 async def all_producers(
     broker: BrokerContext, request: Request[GetAllProducerInfoRequestHeader, None]
 ) -> Reply[None, ProducerTableInfo]:
-    """328: every producer of every group."""
+    """Return every producer of every group (code 328)."""
     data = {
         group: await _each(request.session, clients, _producer_info)
         for group, clients in broker.producers.groups().items()
@@ -157,7 +157,7 @@ async def all_producers(
 async def _each(
     session: Session, clients: Sequence[ClientChannel], describe: Callable[[ClientChannel], T]
 ) -> list[T]:
-    """Describe clients, in as many turns as it takes."""
+    """Describe clients, in as many turns as necessary."""
     pace, described = session.turns.pace(), []
     for client in clients:
         described.append(describe(client))

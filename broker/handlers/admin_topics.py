@@ -1,6 +1,7 @@
-"""Topics: codes 17, 18, 21, 202, 215, 300, 305, 306, 316, 343, 351 (Java class `AdminBrokerProcessor`).
+"""Administration of topics: codes 17, 18, 21, 202, 215, 300, 305, 306, 316, 343, 351 (Java class
+`AdminBrokerProcessor`).
 
-A topic is saved and, within a bounded time, known to all name servers before its creator is answered.
+The reply to a creation is sent once the topic is saved and, within a bounded time, known to all name servers.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from codec.headers.topics import (
 from codec.message_queue import MessageQueue
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
-"""Java `TopicFilterType`; Java cannot read a topics.json with any other word."""
+"""Java `TopicFilterType`; Java cannot read a topics.json with any other value."""
 
 
 def create_topic(
     broker: BrokerContext, request: Request[CreateTopicRequestHeader, None]
 ) -> Answered[None, None]:
-    """17: creates a topic or overwrites its config, and changes its attributes (5.x). `order` is ignored, as
-    in 4.9: name servers keep it.
+    """Create a topic or overwrite its config, and change its attributes (5.x; code 17). `order` is ignored,
+    as in 4.9, because name servers keep it.
     """
     header = request.header
     known = broker.topics.get(header.topic)
@@ -65,7 +66,7 @@ def create_topic(
 def create_topics(
     broker: BrokerContext, request: Request[CreateTopicListRequestHeader, CreateTopicListRequestBody]
 ) -> Answered[None, None]:
-    """18 (5.x): creates many topics at once; one wrong name refuses all of them."""
+    """Create many topics at once (code 18, 5.x); one invalid name refuses all of them."""
     return LongWork(_put_topics(broker, request.body.topic_config_list))
 
 
@@ -100,7 +101,7 @@ def _changes(topic: str, text: str | None) -> dict[str, str]:
 
 
 def _attributes(broker: BrokerContext, config: TopicConfig) -> dict[str, str] | None:
-    """Return the attributes of the topic after the changes that a request has in their place."""
+    """Return the attributes of the topic after the changes, which a request's config has in their place."""
     known = broker.topics.get(config.topic_name)
     current = known.attributes if known is not None else None
     try:
@@ -122,7 +123,7 @@ def _refuse_wrong(broker: BrokerContext, topic: str) -> None:
 
 
 def _refuse_unusable(config: TopicConfig) -> None:
-    """Refuse what Java accepts: statistics of 2^31 queues would exhaust the memory of this broker."""
+    """Refuse configs that Java accepts: statistics of 2^31 queues would exhaust the memory of this broker."""
     name = config.topic_name
     most = max(config.read_queue_nums, config.write_queue_nums)
     if most > MOST_QUEUES:
@@ -139,8 +140,9 @@ def _refuse_unusable(config: TopicConfig) -> None:
 def delete_topic(
     broker: BrokerContext, request: Request[DeleteTopicRequestHeader, None]
 ) -> Reply[None, None]:
-    """215: deletes the topic, its consume queues and the offsets of groups (5.3.3; in 4.9 these stay, and a new
-    topic of the name begins below them). Held pulls are answered: the topic does not exist.
+    """Delete a topic, its consume queues and the offsets of groups (code 215). As in 5.3.3; in 4.9 these
+    offsets stay, and a new topic with the same name begins below them. Held pulls get the reply that the
+    topic does not exist.
     """
     topic = request.header.topic
     _refuse_wrong(broker, topic)
@@ -161,13 +163,13 @@ def delete_topic(
 
 
 def clean_unused(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
-    """316: removes the consume queues of topics without a config."""
+    """Remove the consume queues of topics without a config (code 316)."""
     broker.store.barrier = lambda: broker.store.clean_unused(set(broker.topics))
     return Reply()
 
 
 def clean_expired_queues(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
-    """306: removes the consume queues whose messages have all expired."""
+    """Remove the consume queues whose messages have all expired (code 306)."""
     broker.store.barrier = broker.store.clean_expired_consume_queues
     return Reply()
 
@@ -175,14 +177,14 @@ def clean_expired_queues(broker: BrokerContext, _request: Request[None, None]) -
 def all_topics(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[GetAllTopicConfigResponseHeader, TopicConfigSerializeWrapper]:
-    """21: the whole topic table."""
+    """Return the whole topic table (code 21)."""
     return Reply(GetAllTopicConfigResponseHeader(), broker.topics.wrapper())
 
 
 def topic_config(
     broker: BrokerContext, request: Request[GetTopicConfigRequestHeader, None]
 ) -> Reply[None, TopicConfigAndQueueMapping]:
-    """351 (5.x): one topic."""
+    """Return one topic (code 351, 5.x)."""
     topic = request.header.topic
     config = broker.topics.get(topic)
     if config is None:
@@ -193,7 +195,8 @@ def topic_config(
 async def topic_stats(
     broker: BrokerContext, request: Request[GetTopicStatsInfoRequestHeader, None]
 ) -> Reply[None, TopicStatsTable]:
-    """202: smallest and next offset of every queue that is written or read (5.3.3; 4.9: of write queues)."""
+    """Return the minimum and maximum offset of every read or write queue (code 202; as in 5.3.3, 4.9 has only
+    write queues)."""
     topic = request.header.topic
     config = broker.topics.get(topic)
     if config is None:
@@ -218,7 +221,7 @@ def _queue_stats(broker: BrokerContext, topic: str, queue_id: int) -> TopicOffse
 def groups_of_topic(
     broker: BrokerContext, request: Request[QueryTopicConsumeByWhoRequestHeader, None]
 ) -> Reply[None, GroupList]:
-    """300: the groups that subscribe to a topic now, or have offsets for it."""
+    """Return the groups that subscribe to a topic now, or have offsets for it (code 300)."""
     topic = request.header.topic
     groups = {*broker.consumers.subscribers(topic), *broker.offsets.groups_of(topic)}
     return Reply(body=GroupList(group_list=sorted(groups)))
@@ -227,11 +230,11 @@ def groups_of_topic(
 def topics_of_group(
     broker: BrokerContext, request: Request[QueryTopicsByConsumerRequestHeader, None]
 ) -> Reply[None, TopicList]:
-    """343 (5.x): the topics for which a group has offsets."""
+    """Return the topics for which a group has offsets (code 343, 5.x)."""
     topics = sorted(broker.offsets.topics_of(request.header.group))
     return Reply(body=TopicList(topic_list=topics, broker_addr=broker.address))
 
 
 def system_topic_list(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, TopicList]:
-    """305: the system topics of the broker."""
+    """Return the system topics of the broker (code 305)."""
     return Reply(body=TopicList(topic_list=broker.topics.system_names()))

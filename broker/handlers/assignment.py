@@ -1,9 +1,9 @@
-"""Allocation of queues by the broker, and how a group consumes a topic: codes 400, 401, 402 (Java class
-`QueryAssignmentProcessor`).
+"""Allocation of queues by the broker, and the mode in which a group consumes a topic: codes 400, 401, 402
+(Java class `QueryAssignmentProcessor`).
 
-A member whose client leaves the allocation to brokers (`setClientRebalance(false)`) asks one of them at each
-of its rebalances. Brokers that are asked at the same time may know different members for a moment, as clients
-may that allocate by themselves.
+A member whose client leaves allocation to brokers (`setClientRebalance(false)`) queries one of them at each
+rebalance. Brokers may disagree about the members for a moment, just like clients that do the allocation
+themselves.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PULL = "PULL"
 async def query_assignment(
     broker: BrokerContext, request: Request[None, QueryAssignmentRequestBody]
 ) -> Reply[None, QueryAssignmentResponseBody]:
-    """400: the queues that a member of a group is to pull from.
+    """Return the queues that a member of a group should pull from (code 400).
 
-    Nothing is said about a topic without a route, nor about a group that is offline. Java does so, too, for a
-    strategy that it does not know, and its client then waits without a reason.
+    The reply has no assignments for a topic without a route or a group that is offline. For an unknown
+    strategy, Java replies in the same way, and its client then waits without a reason; here it is refused.
     """
     body = request.body
     if body.message_model is None:
@@ -75,7 +75,8 @@ def _allocated(
 def set_request_mode(
     broker: BrokerContext, request: Request[None, SetMessageRequestModeRequestBody]
 ) -> Reply[None, None]:
-    """401: every group pulls, so PULL changes nothing, and POP is refused. Like Java it creates the group."""
+    """Set the mode of a group (code 401). Every group pulls, so PULL changes nothing and POP is refused. As
+    in Java, the group is created."""
     body = request.body
     if body.mode != PULL:
         remark = f"the broker has no POP consumption: mode {body.mode} is not supported"
@@ -96,5 +97,5 @@ def set_request_mode(
 def request_modes(
     _broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[None, MessageRequestModeSerializeWrapper]:
-    """402: no group has another mode than PULL."""
+    """Return an empty table of modes, because no group has another one than PULL (code 402)."""
     return Reply(body=MessageRequestModeSerializeWrapper())

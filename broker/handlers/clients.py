@@ -1,4 +1,4 @@
-"""Heartbeats, the members of groups, and locks of queues: codes 34, 35, 38, 41, 42, 46 (Java classes
+"""Heartbeats, members of groups, and queue locks: codes 34, 35, 38, 41, 42, 46 (Java classes
 `ClientManageProcessor`, `ConsumerManageProcessor`, `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _log = logging.getLogger(__name__)
 
 
 def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Answered[None, None]:
-    """34: registers the client in its groups, but in none with an impossible name. Without subscriptions
-    (5.x) the known ones stay.
+    """Register the client in its groups, except those with impossible names (code 34). Without subscriptions
+    (5.x), the known ones stay.
     """
     return LongWork(_heartbeat(broker, request))
 
@@ -105,7 +105,7 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
         with _bounded():
             broker.producers.register(producer.group_name, client)
         yield
-    yield from emptying(data.consumer_data_set)  # nobody else has the list of this request
+    yield from emptying(data.consumer_data_set)  # safe, because the list is not shared
     if broker.announcer.asked > announced:
         return partial(_notify_when_known, broker, changed, session.turns.pace(), problem)
     for group in changed:
@@ -115,8 +115,8 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
 
 
 def _registered(problem: str | None) -> Reply[None, None]:
-    """Return the reply to a heartbeat: a refusal if one of its groups cannot exist; all others are
-    registered.
+    """Return the reply to a heartbeat. Raises Refusal with `problem` if one of its groups cannot exist; all
+    others are registered.
     """
     if problem is not None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, problem)
@@ -125,7 +125,7 @@ def _registered(problem: str | None) -> Reply[None, None]:
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Refuse what is more than the tables take of one connection."""
+    """Turn TooManyGroups in the block into a Refusal."""
     try:
         yield
     except TooManyGroups as error:
@@ -135,8 +135,8 @@ def _bounded() -> Iterator[None]:
 async def _notify_when_known(
     broker: BrokerContext, groups: Iterable[str], pace: Pace, problem: str | None
 ) -> Reply[None, None]:
-    """Return a member that rebalances before the name servers know the retry topic takes its queues much
-    later.
+    """Notify groups once the name servers know the retry topic, and return the reply. A member that
+    rebalances earlier would get the queues of the retry topic only when it next refreshes its routes.
     """
     with trio.CancelScope(shield=True):
         await broker.announcer.settled()
@@ -147,7 +147,8 @@ async def _notify_when_known(
 
 
 def _ensure_group(broker: BrokerContext, session: Session, consumer: ConsumerData) -> None:
-    """Create the group and its retry topic. They are saved later: the next heartbeat would repeat it."""
+    """Create the group and its retry topic. They are saved later, because the next heartbeat would create
+    them again."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
         count_created(broker, session, partial(broker.groups.remove, consumer.group_name))
@@ -167,7 +168,7 @@ def _ensure_group(broker: BrokerContext, session: Session, consumer: ConsumerDat
 def unregister(
     broker: BrokerContext, request: Request[UnregisterClientRequestHeader, None]
 ) -> Reply[UnregisterClientResponseHeader, None]:
-    """35: removes the client from a producer group, a consumer group, or both."""
+    """Remove the client from a producer group, a consumer group, or both (code 35)."""
     header, session = request.header, request.session
     if header.producer_group is not None:
         broker.producers.unregister(header.producer_group, session)
@@ -179,7 +180,7 @@ def unregister(
 def consumer_list(
     broker: BrokerContext, request: Request[GetConsumerListByGroupRequestHeader, None]
 ) -> Reply[GetConsumerListByGroupResponseHeader, GetConsumerListByGroupResponseBody]:
-    """38: the client ids of a group that is online."""
+    """Return the client ids of a group that is online (code 38)."""
     header = request.header
     group = broker.consumers.get(header.consumer_group)
     if group is None:
@@ -191,7 +192,7 @@ def consumer_list(
 def check_client(
     broker: BrokerContext, request: Request[None, CheckClientRequestBody]
 ) -> Answered[None, None]:
-    """46: refuses a subscription that the broker cannot serve; tags are always accepted."""
+    """Refuse a subscription that the broker cannot serve (code 46); tags are always accepted."""
     subscription = request.body.subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
         return Reply()
@@ -214,7 +215,7 @@ def _check_expression(broker: BrokerContext, expression: str, kind: str) -> Repl
 def lock(
     broker: BrokerContext, request: Request[None, LockBatchRequestBody]
 ) -> Answered[None, LockBatchResponseBody]:
-    """41: locks queues for a client; the reply names those that the client now holds."""
+    """Lock queues for a client (code 41); the reply lists those that the client now holds."""
     return LongWork(_lock(broker, request.body))
 
 
@@ -234,7 +235,7 @@ def _lock(broker: BrokerContext, body: LockBatchRequestBody) -> Steps:
 
 
 def unlock(broker: BrokerContext, request: Request[None, UnlockBatchRequestBody]) -> Answered[None, None]:
-    """42: releases the client's own locks."""
+    """Release locks that the client holds (code 42)."""
     return LongWork(_unlock(broker, request.body))
 
 

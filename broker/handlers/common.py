@@ -1,4 +1,5 @@
-"""Remarks and checks that several handlers share. Remarks are those of a 4.9.8 broker: clients parse them."""
+"""Remarks and checks shared by several handlers. Remarks are those of a 4.9.8 broker, because clients parse
+them."""
 
 from __future__ import annotations
 
@@ -29,28 +30,28 @@ from codec.store.record import decode_record
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 MAX_RECONSUME_SINCE_VERSION = 121
-"""From this client version on (V3_4_9) the header's maxReconsumeTimes counts."""
+"""Client version (V3_4_9) from which on maxReconsumeTimes of the header is used."""
 DLQ_QUEUES = 1
 CACHED_NAME = 255
-"""Characters: the cache keeps no longer names."""
+"""Most characters of a name that is cached, which bounds the memory of the cache."""
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
 def no_filtering(expression_type: str | None) -> Refusal:
-    """Return the refusal of a subscription other than by tags while enablePropertyFilter is off."""
+    """Return the refusal of a subscription by other means than tags while enablePropertyFilter is off."""
     remark = f"The broker does not support consumer to filter message by {expression_type}"
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
 AnswerT = TypeVar("AnswerT", bound=Reply[Any, Any] | bytes)
 Soon: TypeAlias = AnswerT | Coroutine[Any, Any, AnswerT] | None
-"""A reply or its frame, or what waits to give one; None for none, or a later one."""
+"""A reply or its frame, or a coroutine that returns one; None for no reply, or a later one."""
 
 
 def when_compiled(
     broker: BrokerContext, expressions: Iterable[str | None], handle: Callable[[], Soon[AnswerT]]
 ) -> Soon[AnswerT] | Coroutine[Any, Any, AnswerT | None]:
-    """Return the result of `handle`: at once, or after a thread has compiled the long expressions among
+    """Return the result of `handle`, called now or after a thread has compiled the long expressions among
     these.
     """
     slow = broker.filters.compiler.slow(expressions)
@@ -69,16 +70,16 @@ async def _compile_first(
 
 
 def is_unflushed(broker: BrokerContext, end: int) -> bool:
-    """Return True if a power cut may still take what the log holds before `end`, which SYNC_FLUSH shows
-    nobody.
+    """Return True if a power cut may still remove records before `end`. With SYNC_FLUSH, no reader may see
+    such records.
     """
     return broker.sync_flush and end > broker.store.flushed_offset
 
 
 def once_flushed(broker: BrokerContext, reply: AnswerT, end: int) -> AnswerT | Coroutine[Any, Any, AnswerT]:
-    """Return a reply with records that end before `end` in the log: with SYNC_FLUSH after their flush.
+    """Return a reply with records that end at or before `end` in the log; with SYNC_FLUSH, after their flush.
 
-    A flush that fails or take longer than `syncFlushTimeout` does not keep it back.
+    A flush that fails or takes longer than `syncFlushTimeout` does not hold the reply back.
     """
     return after_flush(broker, reply, end) if is_unflushed(broker, end) else reply
 
@@ -95,7 +96,7 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
 
 
 def no_group(name: str, remark: str) -> Refusal:
-    """Return the refusal of a group that is not found: what is wrong with its name, else `remark`."""
+    """Return the refusal of an unknown group, with the problem of its name or, if there is none, `remark`."""
     problem = name_problem(name)
     if problem is not None:
         return Refusal(ResponseCode.SYSTEM_ERROR, problem)
@@ -103,7 +104,7 @@ def no_group(name: str, remark: str) -> Refusal:
 
 
 def refuse_on_slave(broker: BrokerContext) -> None:
-    """Refuse changes on a slave: it copies topics and groups from its master."""
+    """Refuse changes on a slave, because it copies topics and groups from its master."""
     if broker.is_slave:
         remark = (
             "Can't modify topic or subscription group from slave broker, please execute it from master "
@@ -113,7 +114,7 @@ def refuse_on_slave(broker: BrokerContext) -> None:
 
 
 def valid_topic(topic: str) -> str | None:
-    """None for a valid topic name, else Java's remark."""
+    """Return None for a valid topic name, otherwise Java's remark."""
     return _checked(topic) if len(topic) <= CACHED_NAME else _checked.__wrapped__(topic)
 
 
@@ -139,7 +140,7 @@ def put_refusal(
 
 
 def retry_group(broker: BrokerContext, session: Session, name: str) -> SubscriptionGroupConfig:
-    """Return the settings of a group that sends back."""
+    """Return the settings of a group that sends a message back."""
     config, made = broker.groups.find(name)
     if config is None:
         raise no_group(name, f"subscription group not exist, {name} {FAQ}")
@@ -152,16 +153,16 @@ def retry_group(broker: BrokerContext, session: Session, name: str) -> Subscript
 def retry_limit(
     group: SubscriptionGroupConfig, header: SendHeader | ConsumerSendMsgBackRequestHeader, version: int
 ) -> int:
-    """Return the number of times that a message is sent back before it goes to the dead-letter topic."""
+    """Return how many times a message is sent back before it goes to the dead-letter topic."""
     if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
         return header.max_reconsume_times
     return group.retry_max_times
 
 
 def message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
-    """Return the message that begins at an offset of the commit log; None when no record begins there."""
+    """Return the message that begins at an offset of the commit log; None if no record begins there."""
     record = broker.store.record_at(offset)
     try:
         return decode_record(record) if record is not None else None
-    except CodecError:  # an invented offset lies inside a record
+    except CodecError:  # an offset that a client invented may lie inside a record
         return None

@@ -1,4 +1,4 @@
-"""Progress of consumer groups: codes 208, 303, 308, 314, 317 (Java class `AdminBrokerProcessor`)."""
+"""Offsets and lag of consumer groups: codes 208, 303, 308, 314, 317 (Java class `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ MAX_LONG = (1 << 63) - 1
 async def consume_stats(
     broker: BrokerContext, request: Request[GetConsumeStatsRequestHeader, None]
 ) -> Reply[None, ConsumeStats]:
-    """208: maximum and committed offset of every queue of a group's topics; empty for an unknown group."""
+    """Return maximum and committed offset of every queue of a group's topics (code 208); empty for an unknown
+    group."""
     header = request.header
     topics = [header.topic] if header.topic else broker.offsets.topics_of(header.consumer_group)
     stats = await _stats(broker, request.session.turns, header.consumer_group, topics)
@@ -52,7 +53,7 @@ async def _stats(broker: BrokerContext, turns: Turns, group: str, topics: Iterab
 
 
 def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
-    """Return True if the group is online without this topic, so that its offsets for it are of the past."""
+    """Return True if the group is online without this topic: its offsets for the topic are obsolete."""
     online = broker.consumers.get(group)
     return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
 
@@ -65,8 +66,8 @@ async def _add_offsets(
     config: TopicConfig,
     queues: int,
 ) -> int:
-    """By queue; the sum of what is not consumed. Each waits for the disk by itself: the others are not looked
-    up again.
+    """Add the offsets of each queue to `table`, and return the total lag. Each queue waits for the disk
+    separately, so that the others are not looked up again.
     """
     topic, when_ready, behind = config.topic_name, broker.store.when_ready, 0
     for queue_id in range(queues):
@@ -91,7 +92,7 @@ def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Off
 async def broker_consume_stats(
     broker: BrokerContext, request: Request[GetConsumeStatsInBrokerHeader, None]
 ) -> Reply[None, ConsumeStatsList]:
-    """317: the lag of every group on all write queues; with isOrder only for topics consumed in order."""
+    """Return the lag of every group on all write queues (code 317); with isOrder only for ordered topics."""
     found: list[dict[str, list[ConsumeStats]]] = []
     turns = request.session.turns
     total, pace = 0, turns.pace()
@@ -118,7 +119,8 @@ async def broker_consume_stats(
 async def time_span(
     broker: BrokerContext, request: Request[QueryConsumeTimeSpanRequestHeader, None]
 ) -> Reply[None, QueryConsumeTimeSpanBody]:
-    """303: store times of the first, the last and the next message to consume of each queue."""
+    """Return, for each queue, the store times of the first message, the last one, and the last one consumed
+    (code 303)."""
     header = request.header
     config = broker.topics.get(header.topic)
     if config is None:
@@ -153,7 +155,7 @@ def _span(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Queue
 
 
 def _time_text(timestamp: int) -> str:
-    """`yyyy-MM-dd#HH:mm:ss:SSS` of the local time."""
+    """Return the local time as `yyyy-MM-dd#HH:mm:ss:SSS`."""
     moment = datetime.fromtimestamp(timestamp / 1000)
     return f"{moment:%Y-%m-%d#%H:%M:%S}:{timestamp % 1000:03d}"
 
@@ -161,7 +163,8 @@ def _time_text(timestamp: int) -> str:
 async def correction_offsets(
     broker: BrokerContext, request: Request[QueryCorrectionOffsetHeader, None]
 ) -> Reply[None, QueryCorrectionOffsetBody]:
-    """308: the smallest offset of all groups by queue; 2^63-1 if it is beyond that of the compared group."""
+    """Return the smallest offset of all groups by queue (code 308); 2^63-1 if that is greater than the
+    compared group's."""
     header = request.header
     pace, offsets, topic = request.session.turns.pace(), broker.offsets, header.topic
     without = frozenset((header.filter_groups or "").split(","))
@@ -180,9 +183,11 @@ async def correction_offsets(
 async def clone_offsets(
     broker: BrokerContext, request: Request[CloneGroupOffsetRequestHeader, None]
 ) -> Reply[None, None]:
-    """314: copies the offsets of one group to another for a topic, or for all (where Java does nothing).
+    """Copy the offsets of one group to another for a topic (code 314), or for all topics, where Java does
+    nothing.
 
-    A topic is skipped while the source is online without it, unless the request says that it is offline.
+    A topic is skipped while the source group is online without it, unless the request says that it is
+    offline.
     """
     header, session = request.header, request.session
     source, target, pace = header.src_group, header.dest_group, session.turns.pace()

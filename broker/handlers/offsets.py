@@ -37,7 +37,8 @@ NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 def query_offset(
     broker: BrokerContext, request: Request[QueryConsumerOffsetRequestHeader, None]
 ) -> Reply[QueryConsumerOffsetResponseHeader, None]:
-    """14: the committed offset. A new group starts at 0 while the first message is still in memory."""
+    """Return the committed offset (code 14). A new group starts at 0 while the first message is still in
+    memory."""
     header = request.header
     offset = broker.offsets.query(header.consumer_group, header.topic, header.queue_id)
     if offset < 0:
@@ -62,7 +63,8 @@ def _starts_at_zero(broker: BrokerContext, topic: str, queue_id: int) -> bool:
 def update_offset(
     broker: BrokerContext, request: Request[UpdateConsumerOffsetRequestHeader, None]
 ) -> Reply[UpdateConsumerOffsetResponseHeader, None]:
-    """15: commits an offset. A smaller one is accepted, too, and so are unknown groups up to a limit."""
+    """Commit an offset (code 15). A smaller offset is also accepted, and so are unknown groups up to a
+    limit."""
     commit(broker, request.session, request.header)
     return COMMITTED
 
@@ -72,12 +74,12 @@ def commit(
     session: Session,
     header: UpdateConsumerOffsetRequestHeader | PullMessageRequestHeader,
 ) -> None:
-    """Store an offset that a client commits. Refusal for an unknown topic, the name of a group that cannot be, and
-    too many new ones.
+    """Store an offset that a client commits. Raises Refusal for an unknown topic, an impossible group name,
+    or too many new offsets.
     """
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     if not broker.offsets.replace(group, topic, queue_id, header.commit_offset):
-        # As 5.3.3; else a client brings back the offset that its topic took along.
+        # As in 5.3.3; otherwise a client would restore an offset that was deleted with its topic.
         if topic not in broker.topics:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
         if (problem := name_problem(group)) is not None:
@@ -90,7 +92,7 @@ def commit(
 def search_offset(
     broker: BrokerContext, request: Request[SearchOffsetRequestHeader, None]
 ) -> Reply[SearchOffsetResponseHeader, None]:
-    """29: the queue offset of the message nearest to a store time."""
+    """Return the queue offset of the message nearest to a store time (code 29)."""
     header = request.header
     offset = broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp)
     return Reply(SearchOffsetResponseHeader(offset=offset))
@@ -99,7 +101,7 @@ def search_offset(
 def max_offset(
     broker: BrokerContext, request: Request[GetMaxOffsetRequestHeader, None]
 ) -> Reply[GetMaxOffsetResponseHeader, None]:
-    """30: the queue offset of the next message."""
+    """Return the queue offset of the next message (code 30)."""
     header = request.header
     offset = broker.store.max_offset(header.topic, header.queue_id)
     return Reply(GetMaxOffsetResponseHeader(offset=offset))
@@ -108,7 +110,7 @@ def max_offset(
 def min_offset(
     broker: BrokerContext, request: Request[GetMinOffsetRequestHeader, None]
 ) -> Reply[GetMinOffsetResponseHeader, None]:
-    """31: the smallest queue offset that can be read."""
+    """Return the smallest queue offset that can be read (code 31)."""
     header = request.header
     offset = broker.store.min_offset(header.topic, header.queue_id)
     return Reply(GetMinOffsetResponseHeader(offset=offset))
@@ -117,7 +119,7 @@ def min_offset(
 def earliest_store_time(
     broker: BrokerContext, request: Request[GetEarliestMsgStoretimeRequestHeader, None]
 ) -> Reply[GetEarliestMsgStoretimeResponseHeader, None]:
-    """32: the store time (ms) of the oldest message of a queue, -1 when the queue is empty."""
+    """Return the store time (ms) of the oldest message of a queue (code 32); -1 if the queue is empty."""
     header = request.header
     timestamp = broker.store.earliest_store_time(header.topic, header.queue_id)
     return Reply(GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
@@ -126,13 +128,13 @@ def earliest_store_time(
 def all_consumer_offsets(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[None, ConsumerOffsetSerializeWrapper]:
-    """43: the whole offset table. A slave of 5.x does not save one without a version (5.3.3
-    `SlaveSynchronize`)."""
+    """Return the whole offset table (code 43), with a version: a slave of 5.x does not save a table without
+    one (5.3.3 `SlaveSynchronize`)."""
     return Reply(body=replace(broker.offsets.wrapper(), data_version=DataVersion(broker.now_ms(), 1, 0)))
 
 
 def all_delay_offsets(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[None, DelayOffsetSerializeWrapper]:
-    """45: the delivery progress of each delay level."""
+    """Return the delivery progress of each delay level (code 45)."""
     return Reply(body=broker.delay_offsets.wrapper())

@@ -1,8 +1,8 @@
 """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361) (Java class `PullMessageProcessor`).
 
 A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a
-message arrives or its time is over. It commits its offset at the first try only. A few records are sent in
-one piece with their head, more as views of the mapped files.
+message arrives or its time is over. It commits its offset at the first try only. A few records are sent
+together with the head of the reply as one buffer, more as views of the mapped files.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from codec.remoting.command import RemotingCommand
 from codec.remoting.reply_head import reply_head
 from codec.selector import ALL, parse_tags, tag_codes
 
-# Plain integers, because an operation on an IntFlag costs a call.
+# Plain integers, because an operation on an IntFlag is a function call.
 SUBSCRIPTION = int(PullSysFlag.SUBSCRIPTION)
 READ = int(Perm.READ)
 _NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
 LONGEST_TAGS = 32 * 1024
-"""Characters of the tags that a pull names."""
+"""Most characters of the tags in a pull."""
 CACHED_TEXT = 1024
-"""Characters: the cache keeps no longer expressions."""
+"""Most characters of an expression that is cached, which bounds the memory of the cache."""
 
 
 class Wanted(NamedTuple):
-    """The messages that a pull lets through: tag codes (None: all), and a selection by properties."""
+    """The messages that a pull selects: by tag codes (None: all), and by properties."""
 
     codes: frozenset[int] | None = None
     sql: SqlSelection | None = None
@@ -69,7 +69,7 @@ EVERYTHING = Wanted()
 
 
 def selection_of(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
-    """Return the messages to let through; Refusal when the pull is not allowed."""
+    """Return the messages that a pull selects. Raises Refusal if the pull is not allowed."""
     if not broker.config.broker_permission & READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
@@ -129,7 +129,7 @@ def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -
 
 
 def _wanted_by_tags(broker: BrokerContext, topic: str, wanted: Wanted) -> Wanted:
-    """Select by tags; messages of a retry topic also by the filters of their original topics."""
+    """Select by tags and, for a retry topic, also by the filters of the original topics."""
     if broker.config.filter_support_retry and topic.startswith(RETRY_PREFIX):
         return Wanted(wanted.codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
     return wanted
@@ -188,9 +188,8 @@ def _wanted(expression: str) -> Wanted:
 
 
 MAX_SUSPEND_MS = 3_600_000
-"""A longer wait is cut: the client pulls again."""
-
-# Plain integers, because an operation on an IntFlag costs a call.
+"""Longest wait; after that, the client pulls again."""
+# Plain integers, because an operation on an IntFlag is a function call.
 COMMIT_OFFSET, SUSPEND = int(PullSysFlag.COMMIT_OFFSET), int(PullSysFlag.SUSPEND)
 
 PullRequest = Request[PullMessageRequestHeader, None]
@@ -216,7 +215,7 @@ _OFFSETS = PullMessageResponseHeader(
 _found_head = reply_head(ResponseCode.SUCCESS, {}, tuple(to_ext(_OFFSETS)), FOUND.name).frame
 
 SHORT_BODY = COALESCE_BYTES
-"""Bytes of records that are sent in one piece with their head."""
+"""Most bytes of records that are sent as one buffer with the head of the reply."""
 
 
 def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:
@@ -232,7 +231,7 @@ def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullReply | bytes
 
 
 def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
-    """Return the result of a pull, which commits its offset; None if it is held."""
+    """Commit the offset of a pull, and return its result; None if it is held."""
     header = request.header
     try:
         wanted = selection_of(broker, request.session, header)
@@ -240,7 +239,7 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
         raise Refusal(refusal.code, refusal.remark, {}) from None
     result = _get(broker, header, wanted)
     if header.sys_flag & COMMIT_OFFSET and not broker.is_slave:
-        with suppress(Refusal):  # it is logged; Java stores any offset
+        with suppress(Refusal):  # logged; the records are sent even if the offset is refused
             commit(broker, request.session, header)
     broker.offsets.note_pull(header.consumer_group, header.topic, header.queue_id, header.queue_offset)
     if result.status is FOUND or not header.sys_flag & SUSPEND or request.command.is_oneway:
@@ -250,7 +249,7 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
 
 
 def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
-    """Keep the pull until a message arrives; False when too many pulls are held."""
+    """Hold the pull until a message arrives. Return False if too many pulls are held."""
     header = request.header
     wait_ms = header.suspend_timeout_millis
     if not broker.config.long_polling_enable:
@@ -272,7 +271,8 @@ def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted
 
 
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
-    """Try a held pull for the last time and responds to it at once: the consumer has waited long enough."""
+    """Try a held pull for the last time, and respond whatever the result: the consumer has waited long
+    enough."""
     request: PullRequest = hold.request
     slow: list[str] = []
     if not is_tag_type(request.header.expression_type):
@@ -285,7 +285,8 @@ def answer_hold(broker: BrokerContext, hold: Hold) -> None:
 
 
 async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
-    """Answer after the disk has read what is needed, and forgotten expressions are compiled again."""
+    """Answer a held pull once the disk has read the records, and expressions that were evicted from the cache
+    are compiled again."""
     session, command = request.session, request.command
     try:
         if slow:
@@ -309,7 +310,7 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
         session.respond(command, command.reply(refusal.code, refusal.remark, {}))
     except NotReady:
         raise
-    except Exception as error:  # as for a pull that is not held: it must not stop the others
+    except Exception as error:  # as for a pull that is not held; an error must not affect the others
         session.respond(command, failure_reply(session, command, error))
     finally:
         session.in_batch = False
@@ -331,7 +332,7 @@ def _respond(request: PullRequest, reply: PullReply | bytes) -> None:
 
 
 _MAYBE_LATER = frozenset((GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.NO_MESSAGE_IN_QUEUE))
-"""Statuses of a slave that lags behind, and of a queue that never had the offset."""
+"""Statuses on a slave that lags behind, and of a queue that never had the offset."""
 
 
 def _code(status: GetStatus, offset: int) -> ResponseCode:
@@ -366,7 +367,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
 
 
 def _reply(broker: BrokerContext, request: PullRequest, result: GetResult) -> PullReply | bytes:
-    """Return the reply, or its frame if the records are few: to gather them is cheaper than to send views."""
+    """Return the reply, or its frame if the records are short: copying them is cheaper than sending views."""
     header = request.header
     suggested, next_begin = _suggested(broker, header, result), result.next_begin_offset
     if result.status is FOUND:
@@ -376,7 +377,7 @@ def _reply(broker: BrokerContext, request: PullRequest, result: GetResult) -> Pu
             return _frame(request.command, suggested, result)
     code = _code(result.status, header.queue_offset)
     if broker.is_slave and result.status in _MAYBE_LATER and not broker.config.offset_check_in_slave:
-        # the master may have what has not come here yet: the reader keeps its offset
+        # The master may have messages that are not copied yet: the reader keeps its offset.
         group = broker.groups.get(header.consumer_group)
         suggested, next_begin = (MASTER_ID if group is None else group.broker_id), header.queue_offset
         code = ResponseCode.PULL_RETRY_IMMEDIATELY if code == ResponseCode.PULL_OFFSET_MOVED else code
@@ -405,7 +406,8 @@ def _frame(command: RemotingCommand, suggested: int, result: GetResult) -> bytes
 
 
 def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:
-    """Return the broker id to read from: another one when the group reads messages that left the memory."""
+    """Return the broker id to read from: another one if the group reads messages that are no longer in
+    memory."""
     group = broker.groups.get(header.consumer_group) if broker.config.slave_read_enable else None
     if group is None:
         return MASTER_ID

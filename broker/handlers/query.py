@@ -1,4 +1,4 @@
-"""Queries for messages by key and by position, and for consume queue entries: codes 12, 33, 321
+"""Queries for messages by key and by commit-log offset, and for consume-queue entries: codes 12, 33, 321
 (`QueryMessageProcessor`)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 NO_MESSAGE = "can not find message, maybe time range not correct"
 DEFAULT_COUNT = 10
 MAX_COUNT = 10_000
-"""Consume queue entries in one reply."""
+"""Most consume-queue entries in one reply."""
 
 ENTRIES_PER_STEP = 64
 
@@ -42,7 +42,7 @@ Judge = Callable[[ExtensionEntry], bool]
 async def query_message(
     broker: BrokerContext, request: Request[QueryMessageRequestHeader, None]
 ) -> Reply[QueryMessageResponseHeader, bytes]:
-    """12: records whose key has the same hash; the client compares the keys."""
+    """Return records with the same key hash (code 12); the client compares the keys."""
     header = request.header
     by_unique_key = (request.command.ext_fields or {}).get(UNIQUE_KEY_QUERY) == "true"
     count = broker.config.default_query_max_num if by_unique_key else header.max_num
@@ -70,7 +70,7 @@ async def query_message(
 def view_message(
     broker: BrokerContext, request: Request[ViewMessageRequestHeader, None]
 ) -> Answered[ViewMessageResponseHeader, bytes]:
-    """33: the record at a commit log offset."""
+    """Return the record at a commit-log offset (code 33)."""
     offset = request.header.offset
     record = broker.store.record_at(offset)
     if record is None:
@@ -81,7 +81,8 @@ def view_message(
 async def query_consume_queue(
     broker: BrokerContext, request: Request[QueryConsumeQueueRequestHeader, None]
 ) -> Reply[None, QueryConsumeQueueResponseBody]:
-    """321: entries of a consume queue, with the verdict of a group's filter on their extensions."""
+    """Return entries of a consume queue, with the result of a group's filter on their extensions (code
+    321)."""
     header, store, turns = request.header, broker.store, request.session.turns
     topic, queue_id, index = header.topic or "", header.queue_id or 0, header.index or 0
     count = min(header.count or DEFAULT_COUNT, MAX_COUNT)
@@ -129,7 +130,7 @@ def _subscription(
 
 
 def _judge(broker: BrokerContext, group: str | None, subscription: SubscriptionData | None) -> Judge | None:
-    """Return the filter on extensions of entries of a group that is online."""
+    """Return the filter of an online group on extensions of entries; None if there is none."""
     if group is None or subscription is None:
         return None
     if not is_tag_type(subscription.expression_type):
@@ -156,7 +157,8 @@ def _entry(
 
 
 def _extension_text(entry: ExtensionEntry) -> str:
-    """As fastjson writes a Java `CqExtUnit`: by name, bytes in Base64, nothing for what is missing."""
+    """Return the text that fastjson writes for a Java `CqExtUnit`: sorted by name, bytes in Base64, no
+    missing values."""
     values: dict[str, str | int] = (
         {"filterBitMap": b64encode(entry.bit_map).decode()} if entry.bit_map else {}
     )
@@ -165,6 +167,6 @@ def _extension_text(entry: ExtensionEntry) -> str:
 
 
 def _bits(bit_map: bytes) -> str:
-    """Return the text of Java `BitsArray`: the highest bit first, a line for every eight bytes."""
+    """Return the text of a Java `BitsArray`: highest bit first, one line per eight bytes."""
     lines = [bit_map[start : start + 8][::-1] for start in range(0, len(bit_map), 8)]
     return "".join("".join(f"{byte:08b}" for byte in line) + "\n" for line in reversed(lines))

@@ -1,6 +1,6 @@
-"""Codes that RocketMQ names and this broker does not serve: what it says why.
+"""Codes that RocketMQ names and this broker does not serve, with the reasons.
 
-Every operation that a broker receives has a handler or a reason here; a test holds them together.
+Every operation that a broker receives has a handler or a reason here, which a test checks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Requests of an administrator to running consumers, through the broker: codes 222, 223, 307, 309
+"""Requests of an administrator to running consumers, relayed by the broker: codes 222, 223, 307, 309
 (`Broker2Client`).
 
-A reset does not change the broker's offset table: each client is notified (220) and moves its own offsets.
-Brokers of 4.9 accept a time for the whole topic; this one also accepts one queue and its offset, as in
-5.x, unless useServerSideResetOffset=false.
+A reset does not change the broker's offset table: each client is notified (220) and moves its offsets.
+Brokers of 4.9 accept a time for the whole topic; this one also accepts one queue and its offset, as in 5.x,
+unless useServerSideResetOffset=false.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from codec.remoting.command import RemotingCommand
 from codec.versions import version_name
 
 RESET_SINCE_VERSION = 28
-"""V3_0_7_SNAPSHOT: the first client that can be reset or asked for its offsets."""
+"""V3_0_7_SNAPSHOT: the first client version whose offsets can be reset or queried."""
 RELAY_SINCE_VERSION = 62
-"""V3_1_8_SNAPSHOT: the first client that answers 307 and 309."""
+"""V3_1_8_SNAPSHOT: the first client version that answers 307 and 309."""
 STATUS_SECONDS = 5
 RELAY_SECONDS = 10
 
@@ -52,7 +52,8 @@ RelayedReply = Reply[None, BodyT] | RemotingCommand
 async def reset_offset(
     broker: BrokerContext, request: Request[ResetOffsetRequestHeader, None]
 ) -> Reply[None, ResetOffsetBody]:
-    """222: makes clients of a group continue at a store time (-1: the end), or at an offset of one queue."""
+    """Make the clients of a group continue at a store time (-1: the end), or at an offset of one queue (code
+    222)."""
     header, turns = request.header, request.session.turns
     offset, queue_id = header.offset, header.queue_id
     if offset is None or offset < 0 or queue_id is None or queue_id < 0:
@@ -104,8 +105,8 @@ def _queue_of_reset(
 async def _reset_table(
     broker: BrokerContext, header: ResetOffsetRequestHeader, pace: Pace
 ) -> dict[MessageQueue, int]:
-    """Return the offsets of the queues that are read (5.3.3; 4.9: of write queues). Each queue waits for the
-    disk by itself, so that none is searched again.
+    """Return the new offsets of all read queues (as in 5.3.3; 4.9 uses the write queues). Each queue waits
+    for the disk separately, so that no queue is searched twice.
     """
     store, table = broker.store, {}
     for queue_id in range(_topic_of_reset(broker, header.topic).read_queue_nums):
@@ -124,8 +125,8 @@ async def _reset_table(
 
 
 def _reset_body(table: dict[MessageQueue, int], language: int) -> Generator[None, None, bytes]:
-    """Return the table for the clients, in steps; a list, ResetOffsetBodyForC, when the request came from
-    C++.
+    """Return the encoded table for the clients, in steps; a list, ResetOffsetBodyForC, if the request came
+    from C++.
     """
     body: Body = ResetOffsetBody(offset_table=table)
     if language == LanguageCode.CPP:
@@ -149,7 +150,7 @@ def _refuse_old(group: ConsumerGroup) -> None:
 def consumer_status(
     broker: BrokerContext, request: Request[GetConsumerStatusRequestHeader, None]
 ) -> Coroutine[Any, Any, Reply[None, GetConsumerStatusBody]]:
-    """223: requests the offsets that clients of a group hold; `clientAddr` is a client id, empty for all."""
+    """Query the offsets of the clients of a group (code 223); `clientAddr` is a client id, empty for all."""
     header = request.header
     group = broker.consumers.get(header.group)
     if group is None:
@@ -163,13 +164,14 @@ def consumer_status(
 async def _statuses(
     group: ConsumerGroup, header: GetConsumerStatusRequestHeader
 ) -> Reply[None, GetConsumerStatusBody]:
-    """Request all at once. Java goes one by one, and two silent clients make the administrator give up."""
+    """Query all clients at once. Java queries one after the other, so two silent clients make the
+    administrator's request time out."""
     table: dict[str, dict[MessageQueue, int]] = {}
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
 
     async def request_status(client: ClientChannel) -> None:
         request = command_of(GET_CONSUMER_STATUS_FROM_CLIENT, asked, None)
-        with suppress(RemoteTimeout, RemoteClosed, CodecError):  # a client that does not respond is left out
+        with suppress(RemoteTimeout, RemoteClosed, CodecError):  # a client that does not respond is omitted
             reply = await client.channel.request(request, STATUS_SECONDS)
             if reply.code == ResponseCode.SUCCESS:
                 status = GET_CONSUMER_STATUS_FROM_CLIENT.decode_reply(reply).body
@@ -185,7 +187,7 @@ async def _statuses(
 def running_info(
     broker: BrokerContext, request: Request[GetConsumerRunningInfoRequestHeader, None]
 ) -> Coroutine[Any, Any, RelayedReply[ConsumerRunningInfo]]:
-    """307: relays the running info of one consumer."""
+    """Relay the running info of one consumer (code 307)."""
     header = request.header
     client = _client(broker, header.consumer_group, header.client_id)
     ext = dict(request.command.ext_fields or {})
@@ -195,7 +197,7 @@ def running_info(
 def consume_directly(
     broker: BrokerContext, request: Request[ConsumeMessageDirectlyResultRequestHeader, bytes]
 ) -> Coroutine[Any, Any, RelayedReply[ConsumeMessageDirectlyResult]]:
-    """309: makes one consumer process the message with an offset message id, and relays the result."""
+    """Make one consumer process the message with an offset message id, and relay the result (code 309)."""
     header = request.header
     client = _client(broker, header.consumer_group, header.client_id or "")
     record, end = _record(broker, header.msg_id or "")
@@ -205,7 +207,7 @@ def consume_directly(
 
 
 def _record(broker: BrokerContext, msg_id: str) -> tuple[memoryview, int]:
-    """Return the record at an offset message id, and where it ends in the commit log. Refusal."""
+    """Return the record with an offset message id, and its end in the commit log. Raises Refusal."""
     try:
         _, _, offset = parse_offset_msg_id(msg_id)
     except CodecError as error:
@@ -239,7 +241,7 @@ async def _relayed_once_flushed(
 
 
 async def _relayed(question: RemotingCommand, group: str, client: ClientChannel) -> RelayedReply[BodyT]:
-    """Return the reply of a client, unchanged: its body is not decoded."""
+    """Return the unchanged reply of a client; its body is not decoded."""
     consumer = f"consumer <{group}> <{client.client_id}>"
     try:
         return await client.channel.request(question, RELAY_SECONDS)

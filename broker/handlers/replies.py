@@ -1,10 +1,10 @@
-"""SEND_REPLY_MESSAGE (324, 325): sends the reply to a request message on to the requester
+"""SEND_REPLY_MESSAGE (324, 325), which forwards the reply to a request message to the requester
 (`ReplyMessageProcessor`).
 
-The requester is the producer connection whose client id is in the property REPLY_TO_CLIENT. It receives
-the reply as PUSH_REPLY_MESSAGE_TO_CLIENT (326) and has 10 s to respond; that decides about the result of
-the request. The message is also stored in the reply topic, before it is pushed so that it survives a
-replier that disconnects; a failure to store it only leaves the ids in the response empty.
+The requester is the producer connection whose client id is in the property REPLY_TO_CLIENT. It receives the
+reply as PUSH_REPLY_MESSAGE_TO_CLIENT (326) and has 10 s to respond, which determines the result of the
+request. The message is also stored in the reply topic, and before it is pushed, so that it survives a replier
+that disconnects; a failure to store it only leaves the ids in the response empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from codec.properties import PropertyName, decode_properties, encode_properties,
 
 PUSH_SECONDS = 10
 KEPT_FLAGS = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK
-"""The bits of the producer's sysFlag that are stored: those that are needed to read the body."""
+"""The bits of the producer's sysFlag that are stored: those needed to read the body."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 def send_reply(
     broker: BrokerContext, request: Request[SendHeader, bytes]
 ) -> Coroutine[Any, Any, Reply[SendMessageResponseHeader, None]]:
-    """324, 325: stores the reply and pushes it to the requester; responds after the requester."""
+    """Store the reply and push it to the requester (codes 324, 325); respond after the requester."""
     if broker.config.start_accept_send_request_time_stamp:
         check_open(broker)
     queue_id = _queue_id(broker, request.session, request.header)
@@ -58,7 +58,8 @@ def _queue_id(broker: BrokerContext, session: Session, header: SendHeader) -> in
 
 
 def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id: int) -> AppendResult | None:
-    """Store the reply with the properties that the replier sent; None when that fails or is switched off."""
+    """Store the reply with the properties that the replier sent; return None if that fails or is turned
+    off."""
     header, session = request.header, request.session
     if not broker.config.store_reply_message_enable:
         return None
@@ -96,7 +97,7 @@ async def _pushed_reply(
 
 
 async def _push(broker: BrokerContext, session: Session, header: SendHeader, body: bytes) -> str | None:
-    """Push the reply to the requester; the remark of a failure, else None."""
+    """Push the reply to the requester; return None, or the remark of a failure."""
     properties = decode_properties(header.properties or "")
     requester = properties.get(PropertyName.REPLY_TO_CLIENT)
     if requester is None:

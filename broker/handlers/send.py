@@ -1,9 +1,9 @@
 """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) (Java class `SendMessageProcessor`).
 
-The header, not the code, says that a request is a batch. Every reply, refusals too, carries the region and
-whether traces are wanted. A topic name is checked once for each topic config. With SYNC_FLUSH the reply to
-a message that waits for the store is sent when its bytes are on the disk, as SYNC_MASTER when a slave has
-them; such replies may overtake others.
+The header, not the code, marks a request as a batch. Every reply, refusals included, carries the region and
+the trace switch. A topic name is checked once per topic config. With SYNC_FLUSH, the reply to a message that
+waits for the store is sent when its bytes are on the disk; as SYNC_MASTER, when a slave has them. Such
+replies may overtake others.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ SendReply = Reply[SendMessageResponseHeader, None]
 
 CHECKED_TOPICS = 65536
 LAST_TIME = 253_370_764_800_000
-"""The year 9999, the last that can be written (ms)."""
+"""The end of year 9999 in ms, the last that datetime can represent."""
 
-# Names that the hot path looks up for each message.
+# Names that the hot path looks up for each message, bound here to avoid attribute access.
 PUT_OK = PutStatus.PUT_OK
 TRAN_MSG, WAIT = PropertyName.TRAN_MSG, PropertyName.WAIT
 MULTI_TAG = "MULTI_TAG"
-"""The topicFilterType of a topic whose messages say that their TAGS may be several."""
+"""The topicFilterType of a topic whose messages are flagged as having several TAGS."""
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 
 
@@ -117,7 +117,7 @@ def _prepare_batch(
 def _store_batch(
     broker: BrokerContext, request: Request[SendHeader, bytes], parts: list[Batch]
 ) -> Answered[SendMessageResponseHeader, None]:
-    checked_topic(broker, request.session, request.header)  # it may have been deleted meanwhile
+    checked_topic(broker, request.session, request.header)  # again: it may have been deleted in the meantime
     if len(parts) > 1:
         return _store_parts(broker, request, deque(parts), broker.store.barrier)
     (batch,) = parts
@@ -135,9 +135,11 @@ def _store_batch(
 async def _store_parts(
     broker: BrokerContext, request: Request[SendHeader, bytes], parts: deque[Batch], barrier: Barrier | None
 ) -> SendReply | None:
-    """Store a long batch, a part a turn, even if its sender disconnects. What refuses a part is the reply:
-    those before it are stored. A part is freed with its turn, since to free all at once takes long; a reply
-    with all message ids is as long, and is sent in pieces.
+    """Store a long batch, one part per turn, even if its sender disconnects.
+
+    If a part is refused, the refusal is the reply, and earlier parts stay stored. Each part is freed in its
+    turn, because freeing all at once takes too long; the reply with all message ids is as long, and is sent
+    in parts.
     """
     pace, message, store = request.session.turns.pace(), parts[0].message, broker.store
     first = last = AppendResult(PUT_OK)
@@ -174,7 +176,7 @@ def _store_part(broker: BrokerContext, part: Batch) -> AppendResult:
 
 
 def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
-    """Return the result of a batch or part that is stored; Refusal otherwise."""
+    """Store a batch or part and return the result. Raises Refusal if it is not stored."""
     result = put_batch(broker, batch)
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
@@ -182,7 +184,7 @@ def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
 
 
 def _joined_ids(broker: BrokerContext, result: AppendResult, begin: bytes = b"") -> bytes:
-    """Return the message ids of a batch or part, behind `begin`."""
+    """Return the message ids of a batch or part, preceded by `begin`."""
     return begin + joined_offset_msg_ids(broker.store_host, result.physical_offsets).encode()
 
 
@@ -194,9 +196,8 @@ async def _stored_reply(
 
 
 async def _settled(broker: BrokerContext, wait_for: int | None, barrier: Barrier | None) -> int:
-    """Return the code of the reply to what was stored, once it is safe up to `wait_for` and `barrier` has
-    returned.
-    """
+    """Return the code for the reply, once the log is safely stored up to `wait_for` and `barrier` has
+    returned."""
     code: int = ResponseCode.SUCCESS if wait_for is None else await safely_stored(broker, wait_for)
     if barrier is not None:
         await barrier()
@@ -213,7 +214,7 @@ def check_open(broker: BrokerContext) -> None:
 
 
 def checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
-    """Return the config of the topic, which is created when that is allowed; Refusal otherwise."""
+    """Return the config of the topic, which is created if that is allowed. Raises Refusal otherwise."""
     config = broker.topics.get(header.topic)
     if config is None or broker.checked_topics.get(header.topic) is not config:
         config = _check_topic(broker, session, header)
@@ -297,9 +298,10 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
 def stored_properties(
     text: bytes, properties: dict[str, str], own: OwnProperties, *, keeps_wait: bool
 ) -> bytes:
-    """Return the properties as they are stored: the broker's own added (to `properties`, too), WAIT left out.
+    """Return the properties in stored form: with the broker's own, which are also added to `properties`, and
+    without WAIT.
 
-    Raises LocalProtocolError if they have to be encoded again, and are too long.
+    Raises LocalProtocolError if they have to be encoded again and are too long.
     """
     reader = TextReader()
     traits = reader.read(text, 0, len(text))
@@ -312,7 +314,7 @@ def stored_properties(
 
 
 def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> bool:
-    """Return True if a message that a consumer sends back itself has used up its attempts."""
+    """Return True if a message that a consumer itself sends to the retry topic has used up its attempts."""
     header = request.header
     group = retry_group(broker, request.session, header.topic[len(RETRY_PREFIX) :])
     return header.reconsume_times >= retry_limit(group, header, request.command.version)
@@ -335,7 +337,7 @@ _TYPES: dict[int, type[Header]] = {
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> int:
-    """Store the plain sends at the beginning of `requests`, and reply to them; return their number."""
+    """Store the leading plain sends of `requests`, and reply to them; return their number."""
     if not broker.takes_runs:
         return 0
     sends = Sends(
@@ -377,7 +379,7 @@ async def _reply_when_safe(broker: BrokerContext, session: Session, sends: Sends
 
 
 def _queue_of(broker: BrokerContext, topic: str, queue_id: int) -> QueueRun | None:
-    """Return no messages yet of a queue for plain sends; None if one of them needs a decision."""
+    """Return an empty run of a queue for plain sends; None if a send to it is not plain and needs `send`."""
     config = broker.checked_topics.get(topic)
     if config is None or config is not broker.topics.get(topic) or config.topic_filter_type == MULTI_TAG:
         return None
@@ -387,7 +389,8 @@ def _queue_of(broker: BrokerContext, topic: str, queue_id: int) -> QueueRun | No
 
 
 def _header(request: RemotingCommand) -> Header | None:
-    """Return the header of a request that was not read into one, such as a signed one; None if it is not a send's."""
+    """Decode the header of a send without one, such as a signed send; return None if the request is not a
+    send."""
     header_type = _TYPES.get(request.code)
     try:
         return None if header_type is None else from_ext(header_type, request.ext_fields)

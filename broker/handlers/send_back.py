@@ -1,9 +1,9 @@
 """CONSUMER_SEND_MSG_BACK (36): a message that a consumer failed to process (Java class
 `AbstractSendMessageProcessor`).
 
-The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the
-attempts are used up or the delay level is negative, to the dead-letter topic. It goes there at once, too,
-when what a retry adds does not fit into its properties: its consumer would get it again for ever.
+The message goes to the retry topic of the group, with a delay that grows with each attempt. If the attempts
+are used up or the delay level is negative, it goes to the dead-letter topic. It also goes there immediately
+if the properties that a retry adds do not fit: the consumer would get it again for ever.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from codec.names import dlq_topic, retry_topic
 from codec.properties import TIMERS, PropertyName, encode_properties
 
 FIRST_DELAY_LEVEL = 3
-"""The delay level of the first attempt when the consumer leaves it to the broker."""
+"""The delay level of the first attempt if the consumer leaves the choice to the broker."""
 
 
 P = PropertyName
 SPARED = (P.WAIT, P.DELAY, P.TRACE_ON, P.MSG_REGION, P.CLUSTER, P.ORIGIN_MESSAGE_ID, P.RETRY_TOPIC)
-"""Properties that a dead letter goes without, in this order, until its properties fit: those that brokers added."""
+"""Properties added by brokers, which are removed from a dead letter, in this order, until its properties
+fit."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """An attempt that is made after a delay."""
+    """Another attempt, made after a delay."""
 
     topic: str
     queues: int
@@ -49,7 +50,7 @@ class _Retry:
 def send_back(
     broker: BrokerContext, request: Request[ConsumerSendMsgBackRequestHeader, None]
 ) -> Reply[None, None]:
-    """36: stores the message again, to be delivered later."""
+    """Store the message again, to be delivered later (code 36)."""
     header = request.header
     group = retry_group(broker, request.session, header.group)
     if not broker.config.broker_permission & Perm.WRITE:
@@ -86,7 +87,7 @@ def _target(
     original: MessageExt,
     version: int,
 ) -> _Retry | None:
-    """Return the next attempt; None when there is none."""
+    """Return the next attempt; None if there is none."""
     if original.reconsume_times >= retry_limit(group, header, version) or header.delay_level < 0:
         return None
     level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
@@ -94,7 +95,7 @@ def _target(
 
 
 def _put_for_retry(broker: BrokerContext, original: MessageExt, retry: _Retry) -> bool:
-    """Store the message for another attempt. False when its properties have no room for that."""
+    """Store the message for another attempt. Return False if its properties have no room for that."""
     properties = _properties(original) | {P.WAIT: "false", P.DELAY: str(retry.delay_level)}
     try:
         _put(broker, original, properties, retry.topic, broker.rng.randrange(max(1, retry.queues)))
@@ -131,7 +132,8 @@ def _properties(original: MessageExt) -> dict[str, str]:
 def _put(
     broker: BrokerContext, original: MessageExt, properties: dict[str, str], topic: str, queue_id: int
 ) -> None:
-    """Store the message again. LocalProtocolError: its properties are too long. Refusal."""
+    """Store the message again. Raises LocalProtocolError if its properties are too long, otherwise Refusal if
+    it is not stored."""
     message = restored(original, properties, encode_properties(properties))
     message.topic = topic
     message.queue_id = queue_id

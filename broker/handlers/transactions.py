@@ -1,9 +1,9 @@
 """END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323) (Java classes `EndTransactionProcessor`,
 `AdminBrokerProcessor`).
 
-A commit stores the real message first and the op message behind it. After a crash between both the
-transaction is checked again, so that the message may arrive twice but is never lost. An op message that the
-disk refuses is kept in memory and stored later. Clients end transactions one-way; others get a reply.
+A commit stores the real message first and then the op message. After a crash between the two, the transaction
+is checked again, so the message may arrive twice but is never lost. An op message that the disk refuses is
+kept in memory and stored later. Clients end transactions one-way; other requests get a reply.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def end_transaction(
     | Coroutine[Any, Any, Reply[EndTransactionResponseHeader, None]]
     | None
 ):
-    """37: commits or rolls back a half message. A producer that does not know yet gets no reply."""
+    """Commit or roll back a half message (code 37). A producer that has not decided yet gets no reply."""
     header = request.header
     if broker.is_slave:
         raise Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, NOT_SET)
@@ -73,13 +73,13 @@ def end_transaction(
         _commit(broker, half)
     try:
         end_half(broker, half.queue_offset)
-    except NotReady:  # handling the request again would store the message twice
+    except NotReady:  # must not be raised: handling the request again would store the message twice
         return _record_later(broker)
     return Reply()
 
 
 async def _record_later(broker: BrokerContext) -> Reply[EndTransactionResponseHeader, None]:
-    with trio.CancelScope(shield=True):  # the message is stored, and a producer may disconnect at once
+    with trio.CancelScope(shield=True):  # the message is stored already, even if the producer disconnects now
         try:
             await broker.store.when_ready(record_ends, broker)
         except OSError as error:
@@ -114,7 +114,7 @@ def _commit(broker: BrokerContext, half: MessageExt) -> None:
 def resume_check(
     broker: BrokerContext, request: Request[ResumeCheckHalfMessageRequestHeader, None]
 ) -> Reply[None, None]:
-    """323: checks an abandoned half message again, with its attempts counted from 0."""
+    """Check an abandoned half message again, counting its attempts from 0 (code 323)."""
     try:
         _, _, offset = parse_offset_msg_id(request.header.msg_id or "")
     except CodecError:
