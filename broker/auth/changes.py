@@ -1,5 +1,5 @@
-"""Changes of accounts by requests: the file is read, rewritten as a whole with mode 0600, and in force when the
-request has its reply (4.9.8 takes up to 5 s)."""
+"""Changes of accounts by requests: the file is read, rewritten as a whole with mode 0600, and effective when
+the request has its reply (4.9.8 takes up to 5 s)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class NoAccount(AclError):
-    """No file has the account."""
+    """Raised if no file has the account."""
 
 
 async def put_account(access: AccessControl, given: Mapping[str, Any], now_ms: int) -> None:
-    """Create an account in plain_acl.yml, or changes it in the file that has it. AclError, OSError."""
+    """Create an account in plain_acl.yml, or change it in the file that has it. Raises AclError or
+    OSError."""
     await _change(access, _file_of(str(given.get("accessKey"))), lambda old: with_account(old, given), now_ms)
 
 
 async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
-    """Delete an account from the file that has it. NoAccount, AclError, OSError."""
+    """Delete an account from the file that has it. Raises NoAccount, AclError or OSError."""
 
     def choose(found: Loaded) -> Path | None:
         path = _file_of(key)(found)
@@ -45,7 +46,7 @@ async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
 
 
 async def set_white(access: AccessControl, addresses: Collection[str], path: str, now_ms: int) -> None:
-    """Replace the global white addresses of a file, by default plain_acl.yml. AclError, OSError."""
+    """Replace the global white addresses of a file, by default plain_acl.yml. Raises AclError or OSError."""
     for one in addresses:
         parse_rule(one)
 
@@ -70,7 +71,7 @@ def _file_of(key: str) -> Callable[[Loaded], Path | None]:
 async def _change(
     access: AccessControl, choose: Callable[[Loaded], Path | None], change: Change, now_ms: int
 ) -> None:
-    """Change the file that `choose` names, None: plain_acl.yml, and put it into force."""
+    """Change the file that `choose` returns (None: plain_acl.yml), and make it effective."""
     async with access.changing:
         found = access.current
         path = choose(found) or access.default
@@ -81,7 +82,7 @@ async def _change(
         version = FileVersion(known.version.counter + 1, now_ms)
         document = change(known.document)
         fresh = await access.in_thread(file_of, str(path), document)
-        # It takes seconds to write thousands of accounts: what they may do from now on does not wait for that.
+        # Writing thousands of accounts takes seconds, so the new permissions take effect before.
         await access.put(path, before, replace(fresh, version=version))
         try:
             text = await access.in_thread(file_text, document, version)

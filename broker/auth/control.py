@@ -1,9 +1,10 @@
-"""The gate before all handlers of a broker, and its rules, which follow the files of accounts.
+"""The access-control gate in front of all handlers of a broker, and its rules, which follow the files of
+accounts.
 
-The files are read again every `WATCH_SECONDS`, and compared by content. Each that has changed is parsed
-in a thread, so that one which takes long does not hold up the others. A change that cannot be used is
-logged and the accounts of that file stay as they were; a file that becomes empty, as while an editor
-writes it, keeps its accounts.
+The files are read again every `WATCH_SECONDS` and compared by content. Each changed file is parsed in a
+separate thread, so that a slow one does not delay the others. A change that cannot be used is logged, and the
+accounts of that file stay as they were; a file that becomes empty, for example while an editor writes it,
+keeps its accounts.
 """
 
 from __future__ import annotations
@@ -44,15 +45,16 @@ from codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, 
 
 WATCH_SECONDS: Final = 0.4
 TOGETHER_SECONDS: Final = 0.2
-"""Files that change together are put into force together, unless reading one of them takes longer."""
+"""Time within which changed files take effect together, unless parsing one of them takes longer."""
 EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""The beginning of Java's remark, by which clients know a refusal by access control."""
+"""Prefix of Java's remark, by which clients recognize a refusal by access control."""
 LONG_NAMES: Final = 4 * 1024
-"""Bytes of a body that names resources above which it is checked in steps: a heartbeat may have hundreds."""
+"""Bytes of a body with names of resources beyond which it is checked in steps: a heartbeat may have
+hundreds."""
 NEEDS_PER_STEP: Final = 128
 MOST_PERMITTED: Final = 4096
-"""Permissions that were granted and are kept, as a look-up takes a tenth of the time; then all are decided
-again."""
+"""Most granted permissions that are cached, because a look-up takes a tenth of the time of a decision. When
+the cache is full, it is cleared."""
 REPLIES: Final = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 """The requests that every account may send to the reply topic of the cluster."""
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
@@ -62,8 +64,8 @@ _log = logging.getLogger("broker.auth")
 
 
 class MessageTopics(NamedTuple):
-    """The topics of a message: where it is stored, where it is to be stored, and what it is a message of;
-    those of a delayed or half message differ, and those of one that is delivered again.
+    """The topics of a message: the one it is stored in, the one it will be delivered to, and the one it was
+    sent to. They differ for delayed and half messages, and for messages that are delivered again.
     """
 
     stored: str
@@ -72,8 +74,8 @@ class MessageTopics(NamedTuple):
 
 
 TopicsAt = Callable[[int], MessageTopics | None]
-"""The topics of the message at an offset of the commit log, None if there is none. NotReady; CorruptionError
-for an offset at which no message was stored."""
+"""Returns the topics of the message at an offset of the commit log; None if there is no record. Raises
+NotReady, and CorruptionError for an offset at which no message was stored."""
 
 
 def _knows_nothing(_offset: int) -> MessageTopics | None:
@@ -81,10 +83,10 @@ def _knows_nothing(_offset: int) -> MessageTopics | None:
 
 
 class AccessControl:
-    """The rules in force. Every request passes `gate`; `watch` is a service.
+    """The rules in effect. Every request passes `gate`; `watch` is a service.
 
-    `reply_topic` is that of the cluster; `topics_at` and `on_change`, which follows each change of the
-    rules, are set when the store is open.
+    `reply_topic` is that of the cluster. `topics_at`, and `on_change`, which is called after each change of
+    the rules, are set when the store is open.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class AccessControl:
         return self._loaded
 
     async def load(self) -> None:
-        """Read the files at the start. ConfigError when one cannot be used."""
+        """Read the files at the start. Raises ConfigError if one cannot be used."""
         try:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except OSError as error:
@@ -124,21 +126,21 @@ class AccessControl:
         self.use(loaded(contents, self._now_ms()))
 
     def use(self, found: Loaded) -> None:
-        """Put rules into force."""
+        """Make rules effective."""
         self._loaded = found
         self._permitted.clear()
         self._macs.clear()
         self.on_change()
 
     async def watch(self) -> None:
-        """Follow changes of the files. OSError when they cannot be read."""
+        """Run the service that follows changes of the files. Raises OSError if they cannot be read."""
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(WATCH_SECONDS)
                 await self._follow(nursery)
 
     async def _follow(self, nursery: trio.Nursery) -> None:
-        """Read the files once more; those that have changed are parsed in the background. OSError."""
+        """Read the files once; changed ones are parsed in the background. Raises OSError."""
         try:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except ConfigError as error:
@@ -163,7 +165,7 @@ class AccessControl:
             await self._apply()
 
     async def _read(self, path: Path, content: bytes, together_until: float) -> None:
-        """Parse a file that has changed. One that takes long is put into force by itself."""
+        """Parse a changed file. A file that takes long becomes effective alone."""
         try:
             file = await self.in_thread(parse_file, str(path), content, self._now_ms())
         except AclError as error:
@@ -173,13 +175,13 @@ class AccessControl:
                 _log.error("%s; its accounts stay as they were", error)
             return
         if self._reading.get(path) is not content:
-            return  # it has changed again, or is gone
+            return  # changed again or removed in the meantime
         self._ready[path] = content, file
         if trio.current_time() >= together_until or len(self._ready) == len(self._reading):
             await self._apply()
 
     async def _apply(self) -> None:
-        """Put what is ready into force."""
+        """Make the parsed files effective."""
         async with self.applying:
             ready, self._ready = self._ready, {}
             for path in ready:
@@ -189,7 +191,7 @@ class AccessControl:
         _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(self._loaded.contents))
 
     async def put(self, path: Path, content: bytes, file: AccountFile) -> None:
-        """Put one file into force, as a request has changed it."""
+        """Make one file effective, as changed by a request."""
         async with self.applying:
             self._reading.pop(path, None)
             self._ready.pop(path, None)
@@ -199,14 +201,15 @@ class AccessControl:
             self.use(await self.in_thread(self._loaded.changed, order, {path: (content, file)}))
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
-        """Admit a request or raise Refusal; NotReady for one whose check takes turns or needs the disk."""
+        """Admit a request or raise Refusal. Raises NotReady if the check takes several turns or needs the
+        disk."""
         try:
             self._check(session, command)
         except NotReady as missing:
             raise NotReady(missing.ready, then=missing.then or self._check) from None
 
     def may_send(self, client: ClientChannel, topic: str) -> bool:
-        """Return True if the account of a client, as it is now, may send to a topic."""
+        """Return True if the account of a client may send to a topic under the current rules."""
         address = _address_of(client.channel.peer_text.rpartition(":")[0])
         attempt = Attempt(address, client.access_key)
         found = identify(self._loaded.rules, attempt)
@@ -232,7 +235,7 @@ class AccessControl:
     def _decide(
         self, session: Session, command: RemotingCommand, attempt: Attempt, rule: Rule
     ) -> Identified | None:
-        """Return the account whose permissions let a request pass, None for a white address. Refusal."""
+        """Return the account whose permissions admit a request, None for a white address. Raises Refusal."""
         found = identify(self._loaded.rules, attempt)
         try:
             if not isinstance(found, Decision):
@@ -253,7 +256,7 @@ class AccessControl:
         needs: tuple[Need, ...],
         rule: Rule,
     ) -> None:
-        """Refusal, unless the account may do this, or was permitted the same before."""
+        """Raise Refusal unless the account may do this, or was permitted the same before."""
         account = found.account
         if account.admin and not rule.binds_admins:
             return
@@ -271,14 +274,14 @@ class AccessControl:
     def _check_message(
         self, session: Session, command: RemotingCommand, rule: Rule, found: Identified
     ) -> None:
-        """Refuse a request about a message whose topic the account has no permission for. NotReady."""
+        """Refuse a request about a message whose topic the account has no permission for. Raises NotReady."""
         if rule.message is None or rule.operation is None or found.account.admin:
             return
         try:
             place = getattr(rule.operation.decode_header(command), rule.message.named_by)
             offset = place if isinstance(place, int) else parse_offset_msg_id(place or "")[2]
         except CodecError:
-            return  # its handler refuses what it cannot read
+            return  # the handler refuses it
         try:
             topics = self.topics_at(offset)
         except CorruptionError as error:
@@ -294,7 +297,7 @@ class AccessControl:
             raise self._refusal(session, command, decisions[0])
 
     def _checked(self, session: Session, command: RemotingCommand, rule: Rule, attempt: Attempt) -> Steps:
-        """Decide about a request with a long body, in steps."""
+        """Check a request with a long body, in steps."""
         found: Identified | None = None
         known = self._loaded.rules.accounts.get(attempt.access_key or "")
         if known is not None:
@@ -314,7 +317,7 @@ class AccessControl:
         return partial(self._check_message, session, command, rule, found)
 
     def _needs(self, rule: Rule, command: RemotingCommand, ext: Mapping[str, str]) -> tuple[Need, ...]:
-        """Return what a request with a short body needs. Raises CodecError."""
+        """Return the permissions that a request with a short body needs. Raises CodecError."""
         needs = rule.needs(ext)
         if needs and needs[0].name == self._reply_topic and command.code in REPLIES:
             return ()
@@ -337,11 +340,11 @@ class AccessControl:
 
 
 def _nothing() -> None:
-    """All is decided."""
+    """Do nothing: the request is admitted."""
 
 
 def _to(topic: str) -> tuple[Need, ...]:
-    """Return what a send to a topic needs."""
+    """Return the permissions that a send to a topic needs."""
     if topic.startswith(RETRY_PREFIX):
         return (on_group(topic.removeprefix(RETRY_PREFIX)),)
     return (on_topic(topic, Permission.PUB),)
@@ -352,7 +355,8 @@ def _unreadable(error: CodecError) -> Refusal:
 
 
 def _decoded(rule: Rule, command: RemotingCommand) -> Generator[None, None, object]:
-    """Return the long body of a request, if its handler accepts so much. Refusal."""
+    """Decode the long body of a request, in steps. Raises Refusal if it is malformed, or too long for its
+    handler."""
     body = bytes(command.body)
     try:
         if len(body) > LONGEST_BODY:

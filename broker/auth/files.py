@@ -1,7 +1,7 @@
-"""The files of accounts on the disk: plain_acl.yml and everything in the folder `acl` beside it (4.9.8
+"""The files of accounts on the disk: plain_acl.yml, and all files in the folder `acl` beside it (4.9.8
 `PlainPermissionManager`, `AclUtils`).
 
-The files of the folder come first, in the order of their paths; plain_acl.yml is last.
+The files of the folder come first, ordered by path; plain_acl.yml is last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from codec.acl.errors import AclError
 ENDINGS: Final = (".yml", ".yaml")
 MOST_FILES: Final = 1000
 DEEPEST: Final = 8
-"""Folders below the folder of the files."""
+"""Most levels of folders below the folder of the files."""
 
 OTHERS: Final = 0o077
 
@@ -32,7 +32,7 @@ _log = logging.getLogger("broker.auth")
 
 
 def default_file(config: BrokerConfig) -> Path:
-    """Return the path of plain_acl.yml. ConfigError when nothing names it."""
+    """Return the path of plain_acl.yml. Raises ConfigError if nothing names it."""
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
     given = config.plain_acl_file
     if given is None:
@@ -47,9 +47,9 @@ def default_file(config: BrokerConfig) -> Path:
 
 
 def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
-    """Return the contents of the files, in their order; without plain_acl.yml if there is none. Blocks.
+    """Return the contents of the files, in order; without plain_acl.yml if it does not exist. Blocks.
 
-    OSError for one that cannot be read; ConfigError for too many or too long ones.
+    Raises OSError if a file cannot be read, and ConfigError if there are too many files, or one is too long.
     """
     paths = _found(disk, default.parent / "acl", DEEPEST)
     if disk.state(default) is not None:
@@ -60,7 +60,7 @@ def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
 
 
 def read_by_others(disk: Disk, paths: Iterable[Path]) -> list[Path]:
-    """Return the files among some that others than their owner may read. Blocks."""
+    """Return those of the files that users other than their owner may read. Blocks."""
     states = [(path, disk.state(path)) for path in paths]
     return [path for path, state in states if state is not None and (state.mode or 0) & OTHERS]
 
@@ -86,10 +86,10 @@ def _found(disk: Disk, folder: Path, depth: int) -> list[Path]:
 
 
 class Loaded:
-    """The files as they were read, in their order, and their rules."""
+    """The files as they were read, in order, and their rules."""
 
     def __init__(self, contents: Contents, files: Mapping[Path, AccountFile]) -> None:
-        """`files` are those of the contents."""
+        """`files` has the parsed files of the contents."""
         self.contents = dict(contents)
         self.files = [files[path] for path in contents]
         self.rules: Rules = merged(self.files)
@@ -98,13 +98,12 @@ class Loaded:
 
     @classmethod
     def read(cls, contents: Contents, now_ms: int) -> Loaded:
-        """Read the files. AclError for one that is wrong."""
+        """Parse the files. Raises AclError if one is invalid."""
         return cls(contents, {path: parse_file(str(path), data, now_ms) for path, data in contents.items()})
 
     def changed(self, order: Iterable[Path], ready: Mapping[Path, tuple[bytes, AccountFile]]) -> Loaded:
-        """Return the files of `order`, of which those that are `ready` have changed; without those that were
-        never read.
-        """
+        """Return the files in `order`, with those in `ready` replaced, and without files that were never
+        parsed."""
         known = dict(zip(self.contents, zip(self.contents.values(), self.files, strict=True), strict=True))
         known.update(ready)
         wanted = {path: known[path] for path in order if path in known}
@@ -121,7 +120,8 @@ NOTHING: Final = Loaded({}, {})
 
 
 def loaded(contents: Contents, now_ms: int) -> Loaded:
-    """Return the files at the start. ConfigError for one that is wrong: the broker must not run unprotected."""
+    """Return the files at the start. Raises ConfigError if one is invalid, because the broker must not run
+    unprotected."""
     try:
         return Loaded.read(contents, now_ms)
     except AclError as error:

@@ -1,3 +1,1 @@
-"""Services of a broker that run beside its handlers: held pulls, delayed messages, transactions,
-registration, statistics.
-"""
+"""Background services of a broker: held pulls, delayed messages, transactions, registration, statistics."""

@@ -1,4 +1,4 @@
-"""Removes clients that disconnect or send no heartbeats from their groups (Java
+"""Removal of clients that disconnect or stop sending heartbeats from their groups (Java
 `ClientHousekeepingService`).
 """
 
@@ -57,12 +57,12 @@ def _notify_members(broker: BrokerContext, group: str) -> Job:
 
 
 def _is_done(job: Job) -> bool:
-    """Do the first steps; True when there are no more."""
+    """Do the first steps of a job. Return True if there are no more."""
     return sum(1 for _ in islice(job, FIRST_STEPS)) < FIRST_STEPS
 
 
 def left_group(broker: BrokerContext, group: str) -> None:
-    """Notify the others of a group that lost a client; a group without clients loses its filters."""
+    """Notify the other clients of a group that lost one; remove the filters of a group without clients."""
     if broker.consumers.get(group) is None:
         broker.filters.unregister(group)
     notify_group(broker, group)
@@ -125,7 +125,8 @@ MOST_CREATED = 8192
 
 
 def count_created(broker: BrokerContext, session: Session, undo: Callable[[], object]) -> None:
-    """Count a topic or group that a request has created. Refusal, after `undo`, when there are too many."""
+    """Count a topic or group that a request has created. If there are too many, call `undo` and raise
+    Refusal."""
     count = broker.created.get(session, 0) + 1
     if count > MOST_CREATED:
         undo()

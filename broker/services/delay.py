@@ -1,10 +1,10 @@
-"""Delivers delayed messages when they are due (Java `ScheduleMessageService`).
+"""Delivery of delayed messages when they are due (Java `ScheduleMessageService`).
 
-One service for each level sleeps until the next message of its queue is due, or until the store reports a new
-one. The delivered copy keeps the text of all properties, including DELAY, REAL_TOPIC and REAL_QID. A failed
-delivery is retried. The offset advances only after a success, so a crash can deliver a message twice but
-never loses one. Times are milliseconds of the broker's clock; when the clock was set back, a message that
-would wait longer than its level is delivered at once. A slave delivers nothing.
+One service per level sleeps until the next message of its queue is due, or until the store reports a new one.
+The delivered copy keeps all properties, including DELAY, REAL_TOPIC and REAL_QID. A failed delivery is
+retried. The offset advances only after a success, so a crash may deliver a message twice but never loses one.
+Times are milliseconds of the broker's clock; if the clock was set back, a message that would wait longer than
+its level is delivered immediately. A slave delivers nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from codec.properties import encode_properties
 from codec.store.record import decode_record
 
 BATCH = 64
-"""Messages of one level to deliver before other tasks run."""
+"""Messages of one level that are delivered before other tasks run."""
 RETRY_SECONDS = 1.0
 LONGEST_SLEEP_SECONDS = 5.0
-"""The clock is read again after this time, in case it was set."""
+"""Seconds after which the clock is read again, in case it was set."""
 
 SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
 
@@ -44,7 +44,8 @@ class DelayService:
         self._refused: dict[int, int] = {}
 
     def arrived(self, stored: QueueRun) -> None:
-        """Wake the level of new delayed messages: an arrival listener of the store."""
+        """Wake the service for the level of new delayed messages. This is an arrival listener of the
+        store."""
         if stored.topic == SystemTopic.SCHEDULE and 0 <= stored.queue_id < len(self._arrivals):
             self._arrivals[stored.queue_id].set()
 
@@ -77,7 +78,8 @@ class DelayService:
                 await trio.sleep(min(wait, LONGEST_SLEEP_SECONDS))
 
     def _deliver_due(self, level: int) -> float | None:
-        """Deliver a batch of due messages. Seconds until the next is due; None for an empty queue."""
+        """Deliver a batch of due messages. Return the seconds until the next one is due; None if the queue is
+        empty."""
         broker = self._broker
         if broker.is_slave:
             return LONGEST_SLEEP_SECONDS
@@ -98,7 +100,7 @@ class DelayService:
         return 0.0
 
     def _deliver(self, position: int, size: int, level: int) -> bool:
-        """Put one message into its own topic. Returns False when the level must retry it."""
+        """Put one message into its real topic. Return False if the level must retry it."""
         record = self._broker.store.record_at_size(position, size)
         if record is None:
             return True

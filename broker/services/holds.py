@@ -1,9 +1,9 @@
-"""Holds pulls until a message arrives: long polling (Java `PullRequestHoldService`).
+"""Long polling: pulls are held until a message arrives (Java `PullRequestHoldService`).
 
 A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over
-(Java checks the time only every 5 s). The answers follow the batch that stored the messages, so that one
-reply carries all of them. Each queue with arrivals, each connection with answers to send and each that has
-ended is a job. Times are seconds of trio's clock.
+(Java checks the time only every 5 s). Pulls are answered after the batch that stored the messages, so that
+one reply carries all of them. There is one job for each queue with arrivals, each connection with replies to
+send, and each connection that has ended. Times are seconds of trio's clock.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ from codec.properties import decode_properties
 KeyT = TypeVar("KeyT")
 
 TICKS = 16
-"""Per second: the times at which pulls are over are rounded up to these."""
+"""Ticks per second, to which the deadlines of pulls are rounded up."""
 MOST_ARRIVALS = 256
-"""Arrivals in one queue, in one turn, that are compared with the filters of held pulls; more wake all."""
+"""Most arrivals in one queue, before its job runs, that are compared with the filters of held pulls; more
+wake all of them."""
 
 
 class Hold(msgspec.Struct, eq=False, gc=False):
     """A held pull.
 
-    `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties. `request` is
-    what the handler of pulls needs to reply. The collector does not scan them: there may be 200,000.
+    `accepts` has the accepted tag codes, None for all; `wants` filters by properties. `request` has the data
+    that the handler of pulls needs to reply. The garbage collector does not scan holds, because there may be
+    200,000.
     """
 
     session: Hashable
@@ -80,8 +82,8 @@ class _Arrivals:
 class Holds:
     """Held pulls. `answer`, which must not raise, is called once for each, unless its session closes first.
 
-    `max_holds` bounds all held pulls, `max_of_session` those of one session, and `max_of_queue` those of one
-    session in one queue: a consumer has one for each of its groups.
+    `max_holds` limits all held pulls, `max_of_session` those of one session, and `max_of_queue` those of one
+    session in one queue, of which a client has one per consumer group.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class Holds:
         return self._count
 
     def hold(self, hold: Hold) -> bool:
-        """Hold a pull. Returns False when there are too many: answer it at once."""
+        """Hold a pull. Return False if there are too many; the caller must then answer it."""
         session, key, tick = hold.session, (hold.topic, hold.queue_id), _tick(hold)
         of_session = len(self._sessions.get(session, ())) + len(self._ready.get(session, ()))
         of_queue = self._queues.get(key, {}).get(session, ())
@@ -133,7 +135,7 @@ class Holds:
         return True
 
     def arrived(self, stored: QueueRun) -> None:
-        """Wake the pulls that messages are for: an arrival listener of the store."""
+        """Wake the pulls that wait for the messages. This is an arrival listener of the store."""
         key = stored.topic, stored.queue_id
         if key not in self._queues:
             return
@@ -144,11 +146,11 @@ class Holds:
         arrivals.add(stored)
 
     def release_all(self) -> None:
-        """Answer all held pulls now: those who sent them may be permitted less than they were."""
+        """Answer all held pulls now, because the permissions of their senders may have changed."""
         self._start(self._expire({hold: None for holds in self._sessions.values() for hold in holds}))
 
     def release_topic(self, topic: str) -> None:
-        """Answer the held pulls of a topic now: it is deleted."""
+        """Answer the held pulls of a topic now, because it is deleted."""
         queues = [of_queue for key, of_queue in self._queues.items() if key[0] == topic]
         holds = (one for of_queue in queues for of_session in of_queue.values() for one in of_session)
         self._start(self._expire(dict.fromkeys(holds)))
@@ -162,7 +164,7 @@ class Holds:
             self._start(self._forget(held, ready))
 
     async def run(self) -> None:
-        """End the wait of pulls whose time is over, until cancelled."""
+        """Run the service that answers pulls whose time is over."""
         while True:
             self._wake = trio.Event()
             self._sleeps_until = self._order[0] / TICKS if self._order else math.inf
@@ -215,7 +217,7 @@ class Holds:
         return hold in self._sessions.get(hold.session, ())
 
     def _release(self, hold: Hold) -> None:
-        """Make a held pull one to answer."""
+        """Move a held pull to those that are to be answered."""
         session = hold.session
         _drop(self._sessions, session, hold)
         self._remove(hold)

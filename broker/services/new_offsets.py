@@ -1,5 +1,5 @@
-"""Bounds on the offsets that clients add to the table, which accepts any name of a group, as in Java. A
-client that consumes has pulled before it commits, so that its group, topic and queue exist."""
+"""Limits on the offsets that clients add to the table, which accepts any group name, as in Java. A client
+that consumes has pulled before it commits, so its group, topic and queue exist."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from broker.net.session import Session
 
 MOST = 1_048_576
-"""Offsets in the table."""
+"""Most offsets in the table."""
 MOST_FOR_UNKNOWN = 262_144
-"""Offsets in the table from which on only those of groups, topics and queues that exist are added."""
+"""Offsets in the table beyond which only those of existing groups, topics and queues are added."""
 MOST_OF_CLIENT = 131_072
-"""Offsets that one connection adds: twice the queues of the largest topic."""
+"""Most offsets that one connection may add: twice the queues of the largest topic."""
 MOST_UNKNOWN_OF_CLIENT = 1024
-"""Those among them of a group, topic or queue that does not exist."""
+"""Most of these whose group, topic or queue does not exist."""
 LONGEST_NAME = 255
 
 _log = logging.getLogger(__name__)
 
 
 class NewOffsets:
-    """Counts what each connection adds."""
+    """Counts the offsets that each connection adds."""
 
     def __init__(self) -> None:
         self._added: dict[Session, int] = {}
@@ -37,7 +37,7 @@ class NewOffsets:
     def admit(
         self, broker: BrokerContext, session: Session, group: str, topic: str, queue_id: int, count: int = 1
     ) -> None:
-        """Count `count` offsets more, up to that of `queue_id`. Refusal."""
+        """Count `count` more offsets, the last one for `queue_id`. Raises Refusal if a limit is exceeded."""
         is_known = _is_known(broker, group, topic, queue_id)
         added, unknown = self._added.get(session, 0) + count, self._unknown.get(session, 0)
         reason = ""
@@ -63,7 +63,7 @@ class NewOffsets:
         self._refused.discard(session)
 
     def _refuse(self, session: Session, reason: str) -> None:
-        """Raise Refusal; the first of a connection is logged, since commits are one-way."""
+        """Raise Refusal. The first one of a connection is logged, because commits are one-way."""
         if session not in self._refused:
             self._refused.add(session)
             _log.warning("%s: no more of its offsets are accepted: %s", session.peer_text, reason)

@@ -1,4 +1,4 @@
-"""Puts messages into the store for all handlers and services (Java `CommitLog.asyncPutMessage`).
+"""Puts of messages into the store, for all handlers and services (Java `CommitLog.asyncPutMessage`).
 
 A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue
 in the properties REAL_TOPIC and REAL_QID. Its properties text is encoded again from all properties, so that
@@ -32,9 +32,8 @@ MAX_QUEUE_DIGITS = 9
 
 
 def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
-    """Return the topic and queue id that a half or delayed message is for; None when they are missing or
-    invalid.
-    """
+    """Return the real topic and queue id of a half or delayed message; None if they are missing or
+    invalid."""
     topic, queue = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID, "")
     if topic is None or not queue.isdecimal() or len(queue) > MAX_QUEUE_DIGITS or not can_be_stored(topic):
         return None
@@ -42,9 +41,10 @@ def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
 
 
 def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
-    """Return the topics of the message at an offset of the commit log, None if there is no record.
+    """Return the topics of the message at an offset of the commit log; None if there is no record.
 
-    CorruptionError unless a queue has this message: its body may hold what looks like a record. NotReady.
+    Raises CorruptionError unless a queue has this message, because the body of another one may contain bytes
+    that look like a record. Raises NotReady.
     """
     record = broker.store.record_at(offset)
     if record is None:
@@ -62,12 +62,13 @@ def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
 
 
 def can_be_stored(topic: str) -> bool:
-    """Return True if a record can hold the topic: the retry topic of a group with a long name is too long."""
+    """Return True if a record can hold the topic; the retry topic of a group with a long name can be too
+    long."""
     return 0 < len(topic.encode("utf-8", "replace")) <= MAX_TOPIC_BYTES and not {"/", "\0"} & set(topic)
 
 
 def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> StoreMessage:
-    """Return the message to store: `original` with these properties, which waits for no flush."""
+    """Return `original` as a message to store, with other properties; its put does not wait for a flush."""
     return StoreMessage(
         topic=original.topic,
         queue_id=original.queue_id,
@@ -85,7 +86,7 @@ def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> S
 
 
 def hide(message: StoreMessage, topic: str, queue_id: int) -> None:
-    """Move a message to a system topic; its own topic and queue become REAL_TOPIC and REAL_QID."""
+    """Move a message to a system topic; its topic and queue become REAL_TOPIC and REAL_QID."""
     message.properties[PropertyName.REAL_TOPIC] = message.topic
     message.properties[PropertyName.REAL_QID] = str(message.queue_id)
     message.properties_text = encode_properties(message.properties)
@@ -128,30 +129,32 @@ PUT_CODES = {
 
 DELAY = PropertyName.DELAY
 NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.SCHEDULE))
-"""A half message keeps its delay level for the commit; one in the schedule topic is parked already."""
+"""Topics whose messages are not parked: a half message keeps its delay level for the commit, and one in the
+schedule topic is parked already."""
 PUT_OK = PutStatus.PUT_OK
 PutT = TypeVar("PutT", StoreMessage, Batch)
 _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Store a message, parked if it has a delay level. LocalProtocolError: its properties are too long."""
+    """Store a message, parked if it has a delay level. Raises LocalProtocolError if its properties are too
+    long."""
     if DELAY in message.properties:
         park(broker, message)
     return _put(broker, message, broker.store.append)
 
 
 def begin_flush(broker: BrokerContext) -> None:
-    """SYNC_FLUSH: has what was stored flushed, before a task begins that waits for it (`safely_stored`)."""
+    """Start a flush, with SYNC_FLUSH, of everything stored, before a task waits for it (`safely_stored`)."""
     if broker.sync_flush:
         broker.store.want_flush()
 
 
 async def safely_stored(broker: BrokerContext, end: int) -> ResponseCode:
-    """SUCCESS once the log is as safe up to `end` as the broker promises: on the disk, on a slave.
+    """Return SUCCESS once the log is as safe up to `end` as the broker promises: on the disk, on a slave.
 
-    FLUSH_DISK_TIMEOUT, or what replication says, which wins. It begins with replication: call `begin_flush`
-    before.
+    Return FLUSH_DISK_TIMEOUT, or the code of replication, which takes precedence. This waits for replication
+    first, so call `begin_flush` before.
     """
     if not broker.is_sync_master:
         return _flushed(await broker.store.wait_flushed(end))
@@ -165,7 +168,7 @@ def _flushed(is_flushed: bool) -> ResponseCode:
 
 
 def put_batch(broker: BrokerContext, batch: Batch) -> AppendResult:
-    """Store a batch that was prepared."""
+    """Store a prepared batch."""
     return _put(broker, batch, broker.store.append_batch)
 
 
@@ -205,7 +208,7 @@ def put_sends(broker: BrokerContext, sends: Sends) -> None:
 
 
 def park(broker: BrokerContext, message: StoreMessage) -> None:
-    """Turn a message with a delay level above 0 into the one that waits in the schedule topic."""
+    """Move a message with a delay level above 0 to the schedule topic."""
     level = delay_level(message.properties)
     if level <= 0 or message.topic in NEVER_PARKED:
         return

@@ -1,11 +1,13 @@
-"""Registers a broker at every name server (Java `BrokerOuterAPI`, `BrokerController.registerBrokerAll`).
+"""Registration of a broker at every name server (Java `BrokerOuterAPI`,
+`BrokerController.registerBrokerAll`).
 
 The broker registers at its start, every `registerNameServerPeriod` (30 s, limited to 10 to 60 s) and when
-topics change: at all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each.
-With `forceRegister=false` the periodic registration skips name servers that have our data version. A name
-server that is down is logged once and retried at the next period.
+topics change: at all name servers at once, with a timeout of `registerBrokerTimeoutMills` (6 s) each. With
+`forceRegister=false`, the periodic registration skips name servers that have the broker's data version. A
+name server that is down is logged once and retried at the next period.
 
-A slave whose master no name server knows registers again after 1, 2, 4, … s, as both may just have started.
+A slave whose master is unknown to all name servers registers again after 1, 2, 4, … s, because both may just
+have started.
 """
 
 from __future__ import annotations
@@ -57,16 +59,16 @@ _log = logging.getLogger("broker.services.registration")
 
 PERIOD_MS = (10_000, 60_000)
 _FIRST_SEARCH = 1.0
-"""Seconds until a slave asks for its master again."""
+"""Seconds until a slave asks for its master for the second time."""
 
 
 class Registration:
     """Registers the broker at `address` ("ip:port").
 
-    `config()` returns the current configuration, `topics()` all current topics. `on_order_topics`
-    receives the order topics of a name server: topic to "broker:queues;…". The connections to the name
-    servers are open while `peers` runs, by TLS with the context that `tls()` returns; `signer` signs the
-    requests, which a name server of RocketMQ does not check.
+    `config` returns the current configuration, `topics` all current topics. `on_order_topics` receives the
+    order topics of a name server: topic to "broker:queues;…". The connections to the name servers are open
+    while `peers` runs, over TLS with the context that `tls` returns; `signer` signs the requests, which a
+    name server of RocketMQ does not check.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Registration:
         await self._everywhere(partial(self._request, UNREGISTER_BROKER, header, None))
 
     async def _refresh(self) -> None:
-        """Register as at each period."""
+        """Do the periodic registration."""
         if self._config().force_register or self.on_master is not None:
             await self.register()
             return
@@ -197,7 +199,7 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=self._address,
             cluster_name=config.broker_cluster_name,
-            # a master has this id in Java, whatever broker.conf says
+            # In Java, a master has this id, whatever broker.conf says.
             broker_id=config.broker_id if config.broker_role == "SLAVE" else MASTER_ID,
         )
 
@@ -211,7 +213,7 @@ class Registration:
 
 
 def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
-    """Return a topic as a broker without read and write permission registers it."""
+    """Return a topic in the form in which a broker without read or write permission registers it."""
     return TopicConfig(
         topic_name=topic.topic_name,
         read_queue_nums=topic.read_queue_nums,
@@ -224,28 +226,29 @@ MAX_WAIT_SECONDS = 2.0
 
 
 class Announcer:
-    """Calls `register` (None: no name servers) with changed topics, or with None for all topics."""
+    """Registers changed topics: calls `register` (None without name servers) with them, or with None for all
+    topics."""
 
     def __init__(self, register: Callable[[Sequence[TopicConfig] | None], Awaitable[None]] | None) -> None:
         self._register = register
         self._pending: dict[str, TopicConfig] = {}
         self._all = False
         self.asked = 0
-        """The number of calls of `announce`: a caller that compares it knows if its own work announced
-        something."""
+        """The number of calls of `announce`. A caller can compare it to find out whether its work announced
+        topics."""
         self._done = 0
         self._wake = trio.Event()
         self._progress = trio.Event()
 
     def announce(self, configs: Sequence[TopicConfig]) -> None:
-        """Register topics soon, all of them when `configs` is empty."""
+        """Request the registration of topics; of all topics if `configs` is empty."""
         self._all = self._all or not configs
         self._pending.update((config.topic_name, config) for config in configs)
         self.asked += 1
         self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until everything announced so far is registered, at most MAX_WAIT_SECONDS."""
+        """Wait until everything announced so far is registered, but at most MAX_WAIT_SECONDS."""
         if self._register is None:
             return
         wanted = self.asked
@@ -270,7 +273,7 @@ class Announcer:
         try:
             if self._register is not None:
                 await self._register(None if everything else list(pending.values()))
-        except Exception:  # the next attempt must include what this one took
+        except Exception:  # the next attempt must include the topics of this one
             self._all, self._pending = everything or self._all, pending | self._pending
             self._wake.set()
             raise

@@ -1,8 +1,8 @@
-"""The queues of topics on all brokers, as the name servers know them (Java `TopicRouteInfoManager`): a broker
-needs them to divide queues among the members of a group.
+"""The queues of topics on all brokers, as known to the name servers (Java `TopicRouteInfoManager`), which a
+broker needs to allocate queues to the members of a group.
 
-A route is asked for when somebody needs it and at most every MAX_AGE seconds; Java reads the known ones again
-every 30 s. While no name server answers, the last known queues hold.
+A route is requested on demand, at most every MAX_AGE seconds; Java refreshes the known routes every 30 s.
+While no name server answers, the last known queues are used.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
 
 MAX_AGE = 5.0
 ASK_SECONDS = 1.0
-"""The time of each name server to answer; the client that waits has 3 s in all."""
+"""Time for each name server to answer; the client that waits has 3 s in total."""
 SILENT_SECONDS = 1.0
-"""After a failure at all name servers nobody asks again for as long: requests that wait fail together."""
+"""Pause after a failure at all name servers, during which all requests fail immediately."""
 MOST_TOPICS = 4096
-"""Topics that are kept; those that were asked for first are forgotten."""
+"""Most topics that are kept; the oldest ones are dropped."""
 
 
 class _Known(NamedTuple):
@@ -39,7 +39,8 @@ class _Known(NamedTuple):
 
 
 class TopicRoutes:
-    """Asks the name servers that `addresses()` returns ("a:1;b:2") over `peers`, while these run."""
+    """Requests routes from the name servers that `addresses` returns ("a:1;b:2"), over `peers` while they
+    run."""
 
     def __init__(self, addresses: Callable[[], str | None], peers: Peers) -> None:
         self._addresses = addresses
@@ -50,9 +51,9 @@ class TopicRoutes:
         self._silent_until = -math.inf
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """Return the queues of a topic to read from, or None when the name servers do not know it.
+        """Return the read queues of a topic; None if the name servers do not know it.
 
-        Requests for one topic share an answer. Raises BrokerError when no name server answers.
+        Concurrent requests for one topic share a reply. Raises BrokerError if no name server answers.
         """
         while topic in self._asking:
             await self._asking[topic].wait()

@@ -1,9 +1,9 @@
 """Counters of puts and gets, and their rates (Java `BrokerStatsManager`, `StatsItem`, `StoreStatsService`).
 
-The hot path adds to integers of one cell per queue, or per queue and group. The items that Java names
+The hot path increments integers of one cell per queue, or per queue and group. The items that Java names
 (TOPIC_PUT_NUMS …, bodies.md) are sums over cells, computed on request. Samples are taken every 10 s for the
-minute (7 are kept), 10 min for the hour (7) and 1 h for the day (25); an empty sample one period earlier
-precedes the first. Rates are per second, times in ms.
+minute (7 are kept), every 10 min for the hour (7) and every hour for the day (25); an empty sample precedes
+the first one by one period. Rates are per second, times in ms.
 
 Items that Java never increments (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_…, COMMERCIAL_…) do not exist.
 """
@@ -29,13 +29,13 @@ DAY_EVERY = 360
 MOST_CELLS = 262_144
 
 Sample = tuple[int, int, int, int, int]
-"""Time (ms), nums, size, latency, times."""
+"""Time (ms), and the counters nums, size, latency and times of a cell."""
 Series = deque[Sample]
 
 
 @dataclass(slots=True)
 class Cell:
-    """Sums since the start: messages, bytes, milliseconds of operations, and operations."""
+    """Counters since the start: messages, bytes, milliseconds of operations, and operations."""
 
     nums: int = 0
     size: int = 0
@@ -72,9 +72,10 @@ KeyT = TypeVar("KeyT", QueueKey, GroupKey)
 
 
 class Cells(dict[KeyT, Cell]):
-    """The cells of queues, or of queues and groups, made on first use; beyond `MOST_CELLS` they are not kept.
+    """The cells of queues, or of queues and groups, created on first use; more than `MOST_CELLS` are not
+    kept.
 
-    `of` are the cells with the same key but for the queue.
+    `of` returns the cells of all queues of a topic, or of a topic and group.
     """
 
     def __init__(self) -> None:
@@ -107,14 +108,14 @@ class Statistics:
         self._ticks = 0
 
     def put(self, topic: str, queue_id: int, nums: int, size: int, times: int = 1) -> None:
-        """Count so many sends of `nums` messages, `size` stored bytes, in all."""
+        """Count `times` sends with `nums` messages and `size` stored bytes in total."""
         cell = self.puts[topic, queue_id]
         cell.nums += nums
         cell.size += size
         cell.times += times
 
     def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
-        """Count a pull that found `nums` messages, `size` bytes, in `latency` ms."""
+        """Count a pull that found `nums` messages with `size` bytes in `latency` ms."""
         self.gets[topic, queue_id, group].add(nums, size, latency)
 
     def sent_back(self, topic: str, group: str) -> None:
@@ -126,9 +127,7 @@ class Statistics:
         self.send_backs.forget_topic(topic)
 
     def item(self, name: str, key: str) -> Generator[None, None, BrokerStatsData | None]:
-        """Return the rates of one item, in steps: of all queues of a topic, or of all topics. None when
-        nothing has been counted for it.
-        """
+        """Return the rates of one item, in steps; None if nothing has been counted for it."""
         finder = _FINDERS.get(name)
         if finder is None:
             return None
@@ -146,7 +145,7 @@ class Statistics:
         return BrokerStatsData(stats_minute=minute.item(), stats_hour=hour.item(), stats_day=day.item())
 
     def consume_tps(self, topic: str, group: str) -> Generator[None, None, float]:
-        """Messages per second of a topic that a group pulled in the last minute, in steps."""
+        """Return the messages per second of a topic that a group pulled in the last minute, in steps."""
         found = yield from self.item("GROUP_GET_NUMS", f"{topic}@{group}")
         return found.stats_minute.tps if found is not None and found.stats_minute is not None else 0.0
 
@@ -171,7 +170,7 @@ class Statistics:
 
 
 class _Rate:
-    """Sum, rate, and mean per operation, between the oldest and the newest samples."""
+    """The sum, rate, and mean per operation between the oldest and the newest samples."""
 
     def __init__(self, column: int, *, averaged: bool) -> None:
         self._column = column
@@ -218,7 +217,7 @@ def _cells_of_group_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
 
 
 def _cells_of_latency(statistics: Statistics, key: str) -> Iterable[Cell]:
-    """Keys of this item begin with the queue."""
+    """Return the cells of a latency item, whose key begins with the queue."""
     queue, _, rest = key.partition("@")
     topic, _, group = rest.rpartition("@")
     return _cells_of_group_queue(statistics, f"{topic}@{queue}@{group}")
@@ -234,7 +233,8 @@ def _all_gets(statistics: Statistics, key: str) -> Iterable[Cell]:
 
 NUMS, SIZE, LATENCY, TIMES = 1, 2, 3, 4
 AVERAGED = True
-# name: cells, the column to sum, and if a mean per operation is reported (Java has none for BROKER_…)
+# By name: the cells, the column to add up, and whether a mean per operation is reported (not for BROKER_…, as
+# in Java).
 _FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int, bool]] = {
     "TOPIC_PUT_NUMS": (_cells_of_topic, NUMS, AVERAGED),
     "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE, AVERAGED),
@@ -264,18 +264,19 @@ CLASSES = (
 )
 STEPS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1000, 9))
 UPPER_ENDS = tuple(accumulate(width for step, times in STEPS for width in repeat(step, times)))
-"""Milliseconds at which the buckets of the percentiles end: 1, 2, … 20, 22, … 10,000; one more holds
+"""Milliseconds at which the buckets for percentiles end: 1, 2, … 20, 22, … 10,000; an additional one holds
 longer times."""
 LONGEST = (1 << 63) - 1
 """The end of the last bucket, Java's Long.MAX_VALUE."""
 NOTED_MS = UPPER_ENDS[-1] + 1
-"""Longer times count as this one, which bounds the number of distinct times."""
+"""Longest time that is counted as it is; longer ones count as this, which limits the number of distinct
+times."""
 
 
 class PutTimes:
-    """Durations of puts in the current minute and in the one before, which is reported.
+    """Durations of puts in the current minute, and in the previous one, which is reported.
 
-    Java puts every duration into a bucket. Here only those of 1 ms and more are counted, and the rest is
+    Java puts every duration into a bucket. Here only puts of 1 ms or more are counted, and the others are
     derived from the number of puts, so that a fast put costs nothing. A batch is one put. Durations are whole
     milliseconds, rounded down.
     """
@@ -299,16 +300,15 @@ class PutTimes:
         self._puts_before = puts
 
     def distribution(self) -> str:
-        """Return the number of puts by class, as Java prints it; 0 in the first minute, where Java has
-        "null".
-        """
+        """Return the number of puts by class, in Java's format; 0 in the first minute, where Java has
+        "null"."""
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_right(LOWER_ENDS, took) - 1] += count
         return "".join(f"{name}:{counts[at]} " for at, name in enumerate(CLASSES))
 
     def percentile(self, part: float) -> float:
-        """Return the milliseconds that a part (0 to 1) of the puts did not exceed; 0 without puts."""
+        """Return the milliseconds that a fraction (0 to 1) of the puts did not exceed; 0 without puts."""
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_left(UPPER_ENDS, max(took, 1))] += count
@@ -355,7 +355,8 @@ class StoreRates:
         self.put_times.slow(int(seconds * 1000))
 
     def rates(self, *columns: str, unknown: str = "") -> str:
-        """Rates of a sum of totals over 10 s, 1 min and 10 min; `unknown` where samples are missing."""
+        """Return the rates of the sum of some totals over 10 s, 1 min and 10 min; `unknown` where samples are
+        missing."""
         samples = self._samples
         last = samples[-1]
 

@@ -1,16 +1,16 @@
-"""The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes
-(store.md §7).
+"""The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes (store.md
+§7).
 
-Topics and groups are saved on each change, before a request that depends on them is acknowledged; those
-that a client's next heartbeat would create again may be saved a little later. Offsets are saved every
-flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10
-s, all only after a change, and at the stop. The times are between the beginnings of two saves: what is
-committed just after one began is on the disk when the next has ended, an interval and one save later, or
-two saves later if they take longer than the interval. Offsets and delay levels state that messages were
-processed, often by writing others (a retry, a copy): whenever they are saved, these are on the disk
-already.
+Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that
+a client's next heartbeat would create again may be saved a little later. Offsets are saved every
+flushConsumerOffsetInterval, delay offsets every flushDelayOffsetInterval, SQL92 filters every 10 s, all only
+after a change, and at the stop. The intervals are between the starts of two saves: an offset committed just
+after a save started is on the disk when the next one has ended, which is an interval and one save later, or
+two saves later if they take longer than the interval. Offsets and delay offsets state that messages were
+processed, often by writing others (a retry, a copy): before they are saved, the log is flushed.
 
-Text is formatted in turns of the event loop, which a thread would hold up; a worker thread writes it.
+Text is formatted in turns of the event loop, because a thread would hold the interpreter lock; a worker
+thread writes it.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
 SLOW_SAVE_SECONDS = 1.0
-"""A save that takes longer is logged: so much more is lost by a kill."""
+"""Duration from which on a save is logged: a kill loses that much more."""
 SLOW_AGAIN_SECONDS = 60.0
-"""The time between two such lines about one table."""
+"""Least time between two such log lines about one table."""
 FILTERS_MS = 10_000
 
 Durable = Callable[[], Awaitable[bool]]
-"""Flushes the log; False if the disk refuses."""
+"""Flushes the log; returns False if the disk refuses."""
 
 _log = logging.getLogger(__name__)
 
 
 def table_text(table: msgspec.Struct) -> bytes:
-    """Return a table as Java's ConfigManager writes it."""
+    """Return a table in the format of Java's ConfigManager."""
     return encode_body(table, dialect=FASTJSON, pretty=True)
 
 
 class _Table(Protocol):
-    """`dirty` says that the table differs from its file."""
+    """A table that can be saved. `dirty` is True if it differs from its file."""
 
     dirty: bool
 
@@ -89,10 +89,10 @@ class _TableFile:
         self._body = body
         self._writing = trio.Lock()
         self.durable: Durable | None = None
-        """Called before each save; False keeps the table from being saved."""
+        """Called before each save; if it returns False, the table is not saved."""
 
     def load(self, needed: str) -> bool:
-        """Load the file; False if there is none. StoreDamaged. Blocks."""
+        """Load the file. Return False if there is none. Raises StoreDamaged. Blocks."""
         decode = partial(decode_table, self._body)
         loaded = load_table(self._disk, self.path, decode, needed=needed, derived=self._is_derived)
         if loaded is None:
@@ -101,10 +101,11 @@ class _TableFile:
         return True
 
     async def save(self) -> None:
-        """Save changes, unless `durable` refuses. OSError."""
+        """Save changes, unless `durable` returns False. Raises OSError."""
         async with self._writing:
             if not self.table.dirty:
                 return
+            # Cleared before the text is formatted: changes from now on need another save.
             saved = self.table.dirty = False
             try:
                 steps = dumps_in_steps(self.table.wrapper(), dialect=FASTJSON, pretty=True)
@@ -145,7 +146,7 @@ class TableFiles:
         self._groups = file("subscriptionGroup.json", groups, SubscriptionGroupWrapper)
         self._offsets = file("consumerOffset.json", offsets, ConsumerOffsetSerializeWrapper)
         self._delays = file("delayOffset.json", delays, DelayOffsetSerializeWrapper)
-        # The next heartbeat of a group brings its filter.
+        # Derived data: the next heartbeat of a group restores its filter.
         self._filters = file("consumerFilter.json", filters, ConsumerFilterManager, is_derived=True)
         self._all = self._topics, self._groups, self._offsets, self._delays, self._filters
         self._filter_table = filters
@@ -155,10 +156,11 @@ class TableFiles:
         self._updating = trio.Lock()
 
     def load(self, *, has_messages: bool) -> None:
-        """Load what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
+        """Load the saved tables. Raises StoreDamaged if a table and its .bak exist but cannot be read.
+        Blocks.
 
-        An empty table beside a log that `has_messages` is damage, too: without topics they are hidden,
-        without offsets groups begin again.
+        An empty table also counts as damage if the log `has_messages`: without topics, nobody can read them,
+        and without offsets, groups start over.
         """
         needed = "beside a log with messages" if has_messages else ""
         loaded = [file for file in self._all if file.load(needed)]
@@ -179,22 +181,22 @@ class TableFiles:
         self._wake.set()
 
     async def save_changed(self) -> None:
-        """Return once the topics and groups are saved as they are now. OSError if the disk refuses."""
+        """Save the current topics and groups. Raises OSError if the disk refuses."""
         await self._topics.save()
         await self._groups.save()
 
     async def save_offsets(self) -> None:
-        """Save consumerOffset.json without waiting for its time."""
+        """Save consumerOffset.json now, not only at the next interval."""
         await self._offsets.save()
 
     async def save_all(self) -> None:
-        """Save what is not saved yet; at the stop."""
+        """Save all unsaved tables, for a stop."""
         self._filter_table.clean()
         for file in self._all:
             await self._try(file)
 
     async def update_properties(self, path: Path, changed: Mapping[str, str]) -> None:
-        """Change entries of a properties file, after the changes before this one. OSError, ConfigError."""
+        """Change entries of a properties file, after earlier changes. Raises OSError or ConfigError."""
 
         def update() -> None:
             known = read_properties(path, self._disk) if self._disk.state(path) is not None else {}
@@ -204,7 +206,8 @@ class TableFiles:
             await self._in_thread(update)
 
     def start(self, services: Services, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
-        """Start the services that save, offsets and delay levels once `durable` has flushed the log."""
+        """Start the services that save tables; offsets and delay offsets are saved after `durable` has
+        flushed the log."""
         self._offsets.durable = self._delays.durable = durable
         services.start("save offsets", partial(self._every, offsets_ms, self._offsets))
         services.start("save delay offsets", partial(self._every, delays_ms, self._delays))
@@ -222,7 +225,7 @@ class TableFiles:
         period, ended, told = max(period_ms, SHORTEST_PERIOD_MS) / 1000, trio.current_time(), -math.inf
         begun = ended
         while True:
-            # the pause after a slow save leaves the disk to others
+            # The pause after a slow save leaves the disk to others.
             await trio.sleep_until(max(begun + period, ended + SHORTEST_PERIOD_MS / 1000))
             if file is self._filters:
                 self._filter_table.clean()
@@ -234,7 +237,7 @@ class TableFiles:
                 _log.warning("%s: the disk took %.1f s to save it", file.path, ended - begun)
 
     async def _try(self, file: _TableFile) -> None:
-        """Save; a refusal is logged, and the next time tries again."""
+        """Save a table. If the disk refuses, log that; the next save tries again."""
         try:
             await file.save()
         except OSError as error:

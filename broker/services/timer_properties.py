@@ -1,8 +1,8 @@
 """Timers of 5.x clients, served as delay levels or refused (Java `HookUtils.handleScheduleMessage`).
 
-TIMER_DELAY_SEC counts before TIMER_DELAY_MS, and that before TIMER_DELIVER_MS. A delay level above 0 counts
-before all three and removes them. A message with TIMER_OUT_MS has waited already; a time that has passed is
-no delay.
+TIMER_DELAY_SEC takes precedence over TIMER_DELAY_MS, and that over TIMER_DELIVER_MS. A delay level above 0
+takes precedence over all three and removes them. A message with TIMER_OUT_MS has waited already; a time in
+the past means no delay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def take_timer(broker: BrokerContext, properties: dict[str, str]) -> None:
-    """Replace timer properties by the delay level of the same length. Refusal when there is none."""
+    """Replace timer properties with the delay level of the same length. Raises Refusal if there is none."""
     if delay_level(properties) > 0:
         _drop(properties)
         return

@@ -1,4 +1,4 @@
-"""The state of a broker beside its messages: no I/O, no clock of its own, changed by one thread."""
+"""The state of a broker apart from its messages: without I/O or a clock, changed by one thread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The clients that are connected, by group (Java classes `ConsumerManager`, `ConsumerGroupInfo`,
-`ProducerManager`, `ClientChannelInfo`). A group without a connection does not exist.
+"""The connected clients, by group (Java classes `ConsumerManager`, `ConsumerGroupInfo`, `ProducerManager`,
+`ClientChannelInfo`). A group without a connection does not exist.
 
-Every heartbeat overwrites a consumer group's consume type, message model and where to start. A subscription
-is replaced only by one with a greater version; a topic that the heartbeat does not name is dropped.
+Every heartbeat overwrites the consume type, message model and starting point of a consumer group. A
+subscription is replaced only by one with a greater version; a topic that is not in the heartbeat is dropped.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, 
 from codec.remoting.command import RemotingCommand
 
 MOST_GROUPS = 4096
-"""Consumer groups, and as many producer groups, that one connection can be in."""
-
-
+"""Most consumer groups, and most producer groups, that one connection can be in."""
 LONGEST_SUBSCRIPTIONS = 8 * 1024 * 1024
-"""Characters of all groups and subscriptions of one connection: names, expressions, tags and `EACH_TAG`."""
+"""Most characters of all groups and subscriptions of one connection: names, expressions, tags, and `EACH_TAG`
+per tag."""
 EACH_TAG = 32
 SUBSCRIPTIONS_PER_STEP = 64
 
 
 class Channel(Protocol):
-    """A connection as the tables see it. It is hashed by identity."""
+    """A connection from the point of view of the tables, hashed by identity."""
 
     @property
     def peer_text(self) -> str: ...
@@ -38,8 +37,8 @@ class Channel(Protocol):
 
 @dataclass(slots=True)
 class ClientChannel:
-    """`language` and `version` are the codes of the request header, `last_update` is in ms; `access_key` is that
-    of its account."""
+    """A client on a connection. `language` and `version` are the codes of the request header, `last_update`
+    is in ms, `access_key` is that of its account."""
 
     channel: Channel
     client_id: str
@@ -51,7 +50,7 @@ class ClientChannel:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """One group that is online."""
+    """A consumer group that is online."""
 
     name: str
     consume_type: ConsumeType | None = None
@@ -73,14 +72,14 @@ class ConsumerGroup:
         return self.message_model is MessageModel.BROADCASTING
 
     def update_channel(self, client: ClientChannel) -> bool:
-        """Return True if the group did not have this client on this connection."""
+        """Add or refresh a client. Return True if the group did not have this client on this connection."""
         known = self.channels.get(client.channel)
         self.channels[client.channel] = client
         return known is None or known.client_id != client.client_id
 
     def update_subscriptions(self, offered: Iterable[SubscriptionData]) -> Generator[None, None, bool]:
-        """Take in subscriptions, in steps; True when a topic was added or removed. A newer version of a known
-        one is silent, as in Java."""
+        """Apply subscriptions, in steps. Return True if a topic was added or removed; a newer version of a
+        known subscription does not count, as in Java."""
         named: dict[str, SubscriptionData] = {}
         for count, subscription in enumerate(offered, 1):
             named[subscription.topic] = subscription
@@ -101,12 +100,12 @@ class ConsumerGroup:
 
 
 class TooManyGroups(Exception):
-    """A connection is in as many groups as it may be, or its subscriptions are too long; see the text."""
+    """A connection is in too many groups, or its subscriptions are too long; the message says which."""
 
 
 class _Names:
-    """Connection → the names of its groups, in order, so that its end need not look at all groups, and the
-    characters that are kept for each."""
+    """Connection → the names of its groups, in order, with the number of characters stored for each. When a
+    connection ends, only its groups have to be examined."""
 
     def __init__(self) -> None:
         self._of: dict[Channel, dict[str, int]] = {}
@@ -116,7 +115,7 @@ class _Names:
         return self._of.get(channel, ())
 
     def add(self, channel: Channel, group: str, size: int) -> None:
-        """Raise TooManyGroups."""
+        """Add a group, or change its size. Raises TooManyGroups."""
         names = self._of.get(channel, {})
         if len(names) >= MOST_GROUPS and group not in names:
             raise TooManyGroups(f"a connection can be in {MOST_GROUPS} groups at most")
@@ -137,7 +136,7 @@ class _Names:
 
 
 class ConsumerTable:
-    """Group name → the group that is online."""
+    """Group name → online group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
@@ -145,7 +144,7 @@ class ConsumerTable:
         self.get = self._groups.get
 
     def register(self, data: ConsumerData, client: ClientChannel) -> bool:
-        """Take in one group of a heartbeat; True when the other members must hear of it."""
+        """Register one group of a heartbeat. Return True if the other members must be notified."""
         steps = self.registering(data, client)
         while True:
             try:
@@ -154,7 +153,7 @@ class ConsumerTable:
                 return bool(end.value)
 
     def registering(self, data: ConsumerData, client: ClientChannel) -> Generator[None, None, bool]:
-        """As `register`, in steps. TooManyGroups."""
+        """Like `register`, in steps. Raises TooManyGroups."""
         size = len(data.group_name) + len(client.client_id)
         for count, subscription in enumerate(data.subscription_data_set, 1):
             size += _size(subscription)
@@ -170,7 +169,7 @@ class ConsumerTable:
         return came or changed
 
     def unregister(self, group: str, channel: Channel) -> bool:
-        """Return True if the connection was in the group."""
+        """Remove a connection from a group. Return True if it was in the group."""
         known = self._groups.get(group)
         if known is None or known.channels.pop(channel, None) is None:
             return False
@@ -184,8 +183,8 @@ class ConsumerTable:
         return list(self._names.of(channel))
 
     def expire(self, before: int) -> Generator[None, None, list[tuple[str, Channel]]]:
-        """Forget the clients whose last heartbeat is older than `before` (ms), in steps; their groups and
-        connections."""
+        """Remove the clients whose last heartbeat is older than `before` (ms), in steps. Return their groups
+        and connections."""
         groups = [(name, group.channels) for name, group in self._groups.items()]
         return _expire(before, groups, self.unregister)
 
@@ -235,19 +234,19 @@ class ProducerTable:
         return list(self._names.of(channel))
 
     def expire(self, before: int) -> Generator[None, None, list[tuple[str, Channel]]]:
-        """As that of a ConsumerTable."""
+        """Like `ConsumerTable.expire`."""
         return _expire(before, list(self._groups.items()), self.unregister)
 
     def clients(self, group: str) -> list[ClientChannel] | None:
-        """Return the clients of a group, None when it has none."""
+        """Return the clients of a group; None if it has none."""
         channels = self._groups.get(group)
         return list(channels.values()) if channels else None
 
     def available(
         self, group: str, admits: Callable[[ClientChannel], bool] | None = None
     ) -> ClientChannel | None:
-        """Return one connected client of a group, a different one each time, of those that `admits` is true
-        for; None when there is none.
+        """Return a connected client of a group for which `admits` returns True, a different one each time;
+        None if there is none.
         """
         clients = self._groups.get(group, {}).values()
         connected = [client for client in clients if not client.channel.closed]
@@ -259,8 +258,8 @@ class ProducerTable:
         return connected[self._turns % len(connected)]
 
     def find(self, client_id: str) -> ClientChannel | None:
-        """Return the newest connection of a client, whatever its groups; another account does not take its
-        place.
+        """Return the newest connection of a client, whatever its groups. A connection of another account
+        cannot replace it.
         """
         return self._by_id.get(client_id)
 
@@ -268,7 +267,7 @@ class ProducerTable:
         return {group: list(channels.values()) for group, channels in self._groups.items()}
 
     def _left(self, client: ClientChannel) -> None:
-        """Forget the id of a client that left a group, unless another group or connection has it."""
+        """Forget the id of a client that left a group, unless another group or connection uses it."""
         use = client.channel, client.client_id
         self._uses[use] -= 1
         if self._uses[use]:

@@ -11,7 +11,7 @@ ConfigT = TypeVar("ConfigT")
 
 
 def first_version(now_ms: Callable[[], int]) -> DataVersion:
-    """Return the version of what was never changed."""
+    """Return the version of an unchanged table."""
     return DataVersion(timestamp=now_ms(), counter=0)
 
 
@@ -21,9 +21,9 @@ def next_version(version: DataVersion, now_ms: Callable[[], int]) -> DataVersion
 
 
 class ConfigTable(Generic[ConfigT]):
-    """Name → config. With `auto_create` one that someone uses is created.
+    """Name → config. With `auto_create`, a config is created when its name is used.
 
-    `dirty` says that it must be saved; whoever changes the table sets it.
+    `dirty` is True if the table must be saved; the caller that changes the table sets it.
     """
 
     def __init__(
@@ -46,14 +46,15 @@ class ConfigTable(Generic[ConfigT]):
         return len(self._configs)
 
     def remove(self, name: str) -> bool:
-        """Forget a config. False when there was none."""
+        """Remove a config. Return False if there was none."""
         if self._configs.pop(name, None) is None:
             return False
         self.renew_version()
         return True
 
     def replace_all(self, configs: Mapping[str, ConfigT], version: DataVersion) -> bool:
-        """Take over the table of a master, unless it has that version already; True if it did."""
+        """Replace the table with that of a master, unless it has that version already. Return True if it was
+        replaced."""
         if version == self.version:
             return False
         self._configs.clear()
@@ -61,7 +62,7 @@ class ConfigTable(Generic[ConfigT]):
         return True
 
     def renew_version(self) -> None:
-        """Count a change of what is registered, also of something outside the configs."""
+        """Count a change of the registered data, including data outside the configs."""
         self.version = next_version(self.version, self._now_ms)
 
     def _put(self, name: str, config: ConfigT) -> None:

@@ -21,8 +21,9 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self._forbidden: dict[str, dict[str, int]] | None = None
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
-        """Return the config of a group, and True if this created it. None also when `name_problem` has one."""
-        if name_problem(group) is not None:  # a saved table may have such a group: Java takes every name
+        """Return the config of a group, and True if this call created it. Return None also if `name_problem`
+        finds a problem."""
+        if name_problem(group) is not None:  # a saved table may have such a group, as Java accepts any name
             return None, False
         config = self._configs.get(group)
         if config is not None:
@@ -34,7 +35,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         return config, True
 
     def put(self, config: SubscriptionGroupConfig) -> None:
-        """Create or overwrites a group."""
+        """Create or overwrite a group."""
         self._put(config.group_name, config)
 
     def wrapper(self) -> SubscriptionGroupWrapper:
@@ -50,10 +51,10 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
 
 
 def name_problem(group: str) -> str | None:
-    """Return the problem with the name of a group, None if there is none.
+    """Return the problem with the name of a group; None if there is none.
 
-    Its retry topic is a folder of the store and a part of records. Other characters than Java's clients
-    use are accepted, as by a 4.9 broker.
+    The retry topic of a group is a folder of the store and part of records. Characters that Java's clients do
+    not use are accepted, as by a 4.9 broker.
     """
     if not group.strip():
         return "the name of the group is blank"

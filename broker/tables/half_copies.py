@@ -1,15 +1,15 @@
-"""Half messages that were written again behind the others, and where they are now.
+"""Half messages that were copied to the end of their queue, and the offsets of their newest copies.
 
-A half message that is checked, or put off, is copied to the end of the half queue; a producer may still end
+A half message that is checked or postponed is copied to the end of the half queue; a producer may still end
 the transaction by naming an earlier copy. All numbers are offsets of the half queue. The table is not saved:
-after a restart only the copies made since are known.
+after a restart, only the copies made since are known.
 """
 
 from __future__ import annotations
 
 
 class HalfCopies:
-    """Earlier offset → offset of the newest copy, as long as that one is open."""
+    """Earlier offset → offset of the newest copy, as long as that is pending."""
 
     def __init__(self) -> None:
         self._newest: dict[int, int] = {}
@@ -19,7 +19,7 @@ class HalfCopies:
         return len(self._newest)
 
     def moved(self, old: int, new: int) -> None:
-        """The newest copy was at `old` and is at `new` now."""
+        """Note that the newest copy was at `old` and is now at `new`."""
         earlier = self._earlier.pop(old, [])
         earlier.append(old)
         self._earlier[new] = earlier
@@ -27,10 +27,10 @@ class HalfCopies:
             self._newest[offset] = new
 
     def newest(self, offset: int) -> int:
-        """Return the place of the message that stood at `offset`; `offset` itself when it was not copied."""
+        """Return the offset of the newest copy of the message at `offset`; `offset` if it was not copied."""
         return self._newest.get(offset, offset)
 
     def forget(self, newest: int) -> None:
-        """The message whose newest copy is at `newest` is done with."""
+        """Forget the message whose newest copy is at `newest`."""
         for offset in self._earlier.pop(newest, ()):
             del self._newest[offset]

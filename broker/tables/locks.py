@@ -1,4 +1,4 @@
-"""Locks of queues that are consumed in order (Java class `RebalanceLockManager`)."""
+"""Queue locks of orderly consumers (Java class `RebalanceLockManager`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codec.message_queue import MessageQueue
 LOCK_LIVE_MS = 60_000
 MOST_LOCKS = 262_144
 LONGEST_NAMES = 1024
-"""Characters of a group and a client id, or of a topic and a broker, that are kept."""
+"""Most characters of group and client id together, and of topic and broker name together."""
 
 
 @dataclass(slots=True)
@@ -31,13 +31,14 @@ class LockTable:
 
     @property
     def is_full(self) -> bool:
-        """True when no more queues are locked; `expire` may help."""
+        """True if no more queues can be locked; `expire` may help."""
         return self._count >= MOST_LOCKS
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: int
     ) -> list[MessageQueue]:
-        """Lock queues that are free, the client's own, or not renewed for 60 s; those that it now holds."""
+        """Lock queues that are free, held by the client, or not renewed for 60 s. Return those that it now
+        holds."""
         if len(group) + len(client_id) > LONGEST_NAMES:
             return []
         held = self._groups.setdefault(group, {})
@@ -47,7 +48,7 @@ class LockTable:
         return locked
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Release the client's own locks; those of others stay."""
+        """Release locks that the client holds; those of others stay."""
         held = self._groups.get(group, {})
         for queue in queues:
             lock = held.get(queue)
@@ -55,7 +56,7 @@ class LockTable:
                 self._release(group, queue)
 
     def expire(self, now: int) -> Generator[None, None, None]:
-        """Release what was not renewed for 60 s, in steps."""
+        """Release locks that were not renewed for 60 s, in steps."""
         for group in list(self._groups):
             for queue, lock in list(self._groups.get(group, {}).items()):
                 if now - lock.last_update > LOCK_LIVE_MS and self._groups.get(group, {}).get(queue) is lock:

@@ -1,8 +1,8 @@
 """The offsets up to which groups have consumed queues (Java class `ConsumerOffsetManager`), and up to which
 delay levels have been delivered (`ScheduleMessageService`).
 
-An offset is the next queue offset to read or deliver. No range is checked: a smaller offset than the stored
-one is accepted. `dirty` says that something changed since the last save.
+An offset is the next queue offset to read or deliver. Ranges are not checked: an offset smaller than the
+stored one is accepted. `dirty` is True if anything changed since the last save.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSeri
 
 
 class OffsetTable:
-    """Topic and group → queue id → offset. They are saved as `topic@group`: no topic name contains `@`.
+    """Topic and group → queue id → offset. The key is saved as `topic@group`, because no topic name contains
+    `@`.
 
     `len` counts offsets.
     """
@@ -30,7 +31,7 @@ class OffsetTable:
         return self._count
 
     def replace(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Commit an offset in place of another; False, and nothing is changed, when there is none yet."""
+        """Replace a committed offset. Return False, and change nothing, if there is none yet."""
         queues = self._table.get(f"{topic}@{group}")
         if queues is None or queue_id not in queues:
             return False
@@ -47,19 +48,19 @@ class OffsetTable:
         self.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the committed offset, -1 when the group committed none."""
+        """Return the committed offset; -1 if the group has committed none."""
         queues = self._table.get(f"{topic}@{group}")
         return -1 if queues is None else queues.get(queue_id, -1)
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note the offset that a client asked for. It is not saved, nor kept without a committed one."""
+        """Note the offset of a pull. It is not saved, and not kept unless there is a committed one."""
         key = f"{topic}@{group}"
         queues = self._table.get(key)
         if queues is not None and queue_id in queues:
             self._pulled.setdefault(key, {})[queue_id] = offset
 
     def pulled(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the offset that was asked for last, -1 when none is known (5.x `queryPullOffset`)."""
+        """Return the offset of the last pull; -1 if none is known (5.x `queryPullOffset`)."""
         return self._pulled.get(f"{topic}@{group}", {}).get(queue_id, -1)
 
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
@@ -78,7 +79,7 @@ class OffsetTable:
         return list(self._groups.get(topic, ()))
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Give `target` the offsets that `source` has for a topic."""
+        """Copy the offsets of `source` for a topic to `target`."""
         queues = self._table.get(f"{topic}@{source}")
         if queues is not None:
             self._set(f"{topic}@{target}", dict(queues))
@@ -105,7 +106,8 @@ class OffsetTable:
             self.dirty = True
 
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
-        """Return the table as it is saved. The offsets in it change with the table."""
+        """Return the table in the form in which it is saved. It shares the offsets with this table, not
+        copies."""
         return ConsumerOffsetSerializeWrapper(offset_table=dict(self._table))
 
     def load(self, wrapper: ConsumerOffsetSerializeWrapper) -> None:
@@ -148,7 +150,7 @@ class DelayOffsets:
             self.dirty = True
 
     def levels(self) -> list[int]:
-        """Return the levels that have a state."""
+        """Return the levels that have an offset."""
         return sorted(self._offsets)
 
     def wrapper(self) -> DelayOffsetSerializeWrapper:

@@ -1,7 +1,7 @@
-"""The topics of a broker and the rules by which new ones are created (Java class `TopicConfigManager`).
+"""The topics of a broker, and the rules for the creation of new ones (Java class `TopicConfigManager`).
 
-Whoever changes the table requests its saving and registration. A config is replaced, never changed in place,
-so that its identity shows if it is still the one that was checked before.
+The caller that changes the table requests its saving and registration. A config is replaced, never changed in
+place, so that its identity shows whether it is still the one that was checked before.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ def system_topics(
     broker_topic: bool = True,
     trace_topic: str | None = None,
 ) -> list[TopicConfig]:
-    """Return the topics that a broker creates for itself; `trace_topic` is the name of that for traces, if
-    any.
-    """
+    """Return the topics that a broker creates for itself; `trace_topic` is the name of the trace topic, if
+    any."""
     inherit = int(Perm.INHERIT)
     topics = [
         _config(SystemTopic.SELF_TEST, 1),
@@ -64,9 +63,10 @@ def system_topics(
 
 
 class TopicTable(ConfigTable[TopicConfig]):
-    """Topic name → config, with the version that the name servers compare.
+    """Topic name → config, with a version that the name servers compare.
 
-    `system` are configs that exist from the start; these and RocketMQ's own cannot be created or deleted.
+    `system` has configs that exist from the start; these and RocketMQ's system topics cannot be created or
+    deleted.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return topic in self._system or is_system_topic(topic)
 
     def system_names(self) -> list[str]:
-        """Return the topics that GET_SYSTEM_TOPIC_LIST_FROM_BROKER names."""
+        """Return the topics in the reply to GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
         own = {
             SystemTopic.AUTO_CREATE,
             SystemTopic.TRANS_HALF,
@@ -93,15 +93,17 @@ class TopicTable(ConfigTable[TopicConfig]):
         return sorted(self._system | own)
 
     def put(self, config: TopicConfig) -> None:
-        """Create or overwrites a topic."""
+        """Create or overwrite a topic."""
         self._put(config.topic_name, config)
 
     def inherit(
         self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Create a topic like the default topic that its producer names; None if that is not inheritable.
+        """Create a topic like the default topic that its producer names. Return None if that is not
+        inheritable.
 
-        Without automatic topics none is: Java forgets those that are named after cluster and broker.
+        If automatic creation is off, no topic is inheritable; Java overlooks those named after cluster and
+        broker.
         """
         default = self._configs.get(default_topic)
         if default is None or not default.perm & Perm.INHERIT or not self.auto_create:
@@ -115,7 +117,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return config
 
     def ensure(self, topic: str, queues: int, *, sys_flag: int = 0) -> tuple[TopicConfig, bool]:
-        """Return the config of a retry or dead-letter topic, and True if this created it."""
+        """Return the config of a retry or dead-letter topic, and True if this call created it."""
         config = self._configs.get(topic)
         if config is not None:
             return config, False
@@ -124,7 +126,8 @@ class TopicTable(ConfigTable[TopicConfig]):
         return config, True
 
     def set_order_topics(self, ordered: Iterable[str]) -> bool:
-        """Mark exactly these topics as ordered (ORDER_TOPIC_CONFIG of name servers); True if one changed."""
+        """Mark exactly these topics as ordered (ORDER_TOPIC_CONFIG of name servers). Return True if any
+        changed."""
         wanted = set(ordered)
         changed = False
         for name, config in list(self._configs.items()):
@@ -136,18 +139,18 @@ class TopicTable(ConfigTable[TopicConfig]):
         return changed
 
     def wrapper(self, topics: Iterable[TopicConfig] | None = None) -> TopicConfigSerializeWrapper:
-        """Return the table, or a part of it, as it is saved and registered."""
+        """Return the table, or a part of it, in the form in which it is saved and registered."""
         table = self._configs if topics is None else {config.topic_name: config for config in topics}
         return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=dict(table))
 
     def load(self, wrapper: TopicConfigSerializeWrapper) -> None:
-        """Add a saved table, which wins over the configs that exist from the start."""
+        """Add a saved table, which takes precedence over the configs that exist from the start."""
         self._load(wrapper.topic_config_table, wrapper.data_version)
 
 
 def describe_topic(config: TopicConfig) -> str:
-    """Return a config as Java prints it (`TopicConfig.toString`); it is part of the remark for a wrong queue
-    id.
+    """Return a config in the format of Java's `TopicConfig.toString`, which is part of the remark for a wrong
+    queue id.
     """
     perm = "".join(letter if config.perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
     return (
@@ -162,12 +165,13 @@ VALUES = {
     "cleanup.policy": ("DELETE",),
     "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
 }
-"""The values of each attribute that can be set."""
+"""The accepted values of each attribute."""
 UNCHANGEABLE = ("queue.type", "cleanup.policy")
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """Return the changes in a text such as `+message.type=FIFO,-queue.type`: signed key → value. ValueError."""
+    """Return the changes in a text such as `+message.type=FIFO,-queue.type`: signed key → value. Raises
+    ValueError."""
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, equals, value = part.partition("=")
@@ -180,7 +184,7 @@ def parse_changes(text: str | None) -> dict[str, str]:
 
 
 def altered(current: Mapping[str, str] | None, changes: Mapping[str, str], *, is_new: bool) -> dict[str, str]:
-    """Return the attributes after the changes. ValueError, with Java's text where it has one."""
+    """Return the attributes after the changes. Raises ValueError, with Java's text where it has one."""
     attributes = dict(current or {})
     for signed, value in changes.items():
         sign, key = signed[:1], signed[1:]

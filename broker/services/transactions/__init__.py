@@ -1,4 +1,4 @@
-"""Transactions: half messages, their ends, and checks of open ones with their producers."""
+"""Transactions: half messages, their ends, and checks of pending ones with their producers."""
 
 from __future__ import annotations
 

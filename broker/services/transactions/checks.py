@@ -1,10 +1,10 @@
-"""Checks open half messages with their producers (Java `TransactionalMessageCheckService`,
+"""Checks of pending half messages with their producers (Java `TransactionalMessageCheckService`,
 `TransactionalMessageServiceImpl`).
 
-Every `transactionCheckInterval` (60 s) a scan reads the half queue from the saved progress, for at most 60 s.
-A half message
+Every `transactionCheckInterval` (60 s), a scan reads the half queue from the saved offset on, for at most 60
+s. A half message
 
-* that an op message ended is skipped;
+* that an op message has ended is skipped;
 * that was checked `transactionCheckMax` (15) times, or was born more than `fileReservedTime` hours ago, moves
   to TRANS_CHECK_MAX_TIME_TOPIC;
 * that was stored since the scan began, or is younger than `transactionTimeOut` (6 s), ends the scan;
@@ -12,12 +12,12 @@ A half message
   queue;
 * otherwise is copied to the end of the queue and checked with its producer.
 
-Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), a postponed one too, as in Java. Ages count from
-the born timestamp of the client; a message from the future is checked at once. Op messages that the store
-has refused are written first. A failed write ends the scan, and the next scan retries it. A message that has
-become too large to copy is not checked, but its producer can still end it. The progress is a consumer
-offset, saved at the end of the scan when the copies are on disk; a kill before that leads to a second copy
-and a second check. Op messages are read to the end before a half message counts as open.
+Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), also a postponed one, as in Java. Ages are relative
+to the client's born timestamp; a message from the future is checked immediately. Op messages that the store
+refused earlier are written first. A failed write ends the scan, and the next scan retries it. A message that
+has become too large to copy is not checked, but its producer can still end it. The position is a consumer
+offset, saved at the end of the scan when the copies are on the disk; a kill before that leads to a second
+copy and a second check. Op messages are read to the end before a half message counts as pending.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _log = logging.getLogger(__name__)
 def request_check(
     broker: BrokerContext, half: MessageExt, properties: dict[str, str], copy: AppendResult
 ) -> None:
-    """Send the request, if a producer is connected. `copy` is the newest copy of the half message."""
+    """Send the request if a producer is connected that may end the transaction. `copy` is the newest copy of
+    the half message."""
     group = properties.get(PropertyName.PGROUP, "")
     access, place = broker.access, real_place(properties)
     may_send = None if access is None or place is None else partial(access.may_send, topic=place[0])
@@ -100,7 +101,7 @@ def _record(half: MessageExt, properties: dict[str, str], copy: AppendResult) ->
 SCAN_LIMIT_MS = 60_000
 SHORTEST_INTERVAL_SECONDS = 0.1
 STEPS_PER_TURN = 8
-"""Half messages, or batches of op messages, to handle before other tasks run."""
+"""Half messages, or batches of op messages, that are handled before other tasks run."""
 MS_PER_HOUR = 3_600_000
 MAX_DIGITS = 18
 _TOPIC = SystemTopic.TRANS_HALF
@@ -150,7 +151,8 @@ class _Scan:
         return self._broker.now_ms() - self._started <= SCAN_LIMIT_MS
 
     def _step(self) -> bool:
-        """Handle one half message, write or read a few op messages. Returns False at the end of the scan."""
+        """Handle one half message, or write or read a few op messages. Return False at the end of the
+        scan."""
         if ends := self._broker.unrecorded_ends:
             are_taken = record_ends(self._broker)
             if not are_taken:
@@ -219,7 +221,7 @@ class _Scan:
         return self._give_up(half, half.properties) if copy is None else self._moved(copy)
 
     def _copy(self, half: MessageExt, properties: dict[str, str]) -> AppendResult | None:
-        """Copy a half message; None when its properties or the message have become too large."""
+        """Copy a half message. Return None if its properties or the message have become too large."""
         with suppress(LocalProtocolError):
             copy = half_again(self._broker, half, properties)
             if copy.status is not PutStatus.MESSAGE_ILLEGAL:
@@ -251,7 +253,7 @@ def _save(broker: BrokerContext, topic: str, offset: int) -> None:
 
 
 def _number(half: MessageExt, name: str) -> int:
-    """Return a numeric property; -1 when it is missing or not a number."""
+    """Return a numeric property; -1 if it is missing or not a number."""
     text = half.properties.get(name, "")
     return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else _NO_NUMBER
 
@@ -261,7 +263,8 @@ def _times(half: MessageExt) -> int:
 
 
 def _immunity(half: MessageExt, timeout_ms: int) -> int | None:
-    """Milliseconds before the first check; None without the property, the time-out when it is invalid."""
+    """Return the milliseconds before the first check; None without the property, the timeout if it is
+    invalid."""
     if P.CHECK_IMMUNITY_TIME_IN_SECONDS not in half.properties:
         return None
     seconds = _number(half, P.CHECK_IMMUNITY_TIME_IN_SECONDS)

@@ -1,14 +1,14 @@
 """The records of a transaction (Java `TransactionalMessageBridge`, `EndTransactionProcessor`).
 
-* half: queue 0 of RMQ_SYS_TRANS_HALF_TOPIC; its real topic and queue are properties. It has no transaction
+* half: queue 0 of RMQ_SYS_TRANS_HALF_TOPIC; the real topic and queue are in properties. It has no transaction
   bits, so that it gets a queue offset. A delay level takes effect at the commit.
 * op: queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`; the body is the queue offset of the half message in
-  decimal. 5.x writes several, with a comma after each.
-* commit: the half message in its real queue, with the commit bits and the commit log offset of the half
+  decimal. 5.x writes several, each followed by a comma.
+* commit: the half message in its real queue, with the commit bits and the commit-log offset of the half
   message.
 * TRANS_CHECK_MAX_TIME_TOPIC, 1 queue: half messages that were given up.
 
-Stored properties keep every name: a committed message still has TRAN_MSG, REAL_TOPIC and REAL_QID.
+Stored properties keep all names: a committed message still has TRAN_MSG, REAL_TOPIC and REAL_QID.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HALF_QUEUE = 0
 SYSTEM_QUEUES = 1
 OP_TAG = "d"
 ENDS_AT_ONCE = 2
-"""Op messages that are written in one call: as many as an end adds, for a half message and its newest copy."""
+"""Op messages that are written in one call: the two for a half message and its newest copy."""
 
 P = PropertyName
 MASK = MessageSysFlag.TRANSACTION_MASK
@@ -42,10 +42,10 @@ _log = logging.getLogger(__name__)
 
 
 def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> None:
-    """Turn a message that requests it into a half message. Raises Refusal when it is invalid or transactions
-    are off.
+    """Turn a message that requests a transaction into a half message. Raises Refusal if it is invalid or
+    transactions are turned off.
 
-    A retried message (attempts and a delay level) keeps TRAN_MSG from its first send and is stored as a
+    A retried message (with attempts and a delay level) keeps TRAN_MSG from its first send, and is stored as a
     normal message.
     """
     properties = message.properties
@@ -68,17 +68,19 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
 
 
 def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copy a half message to the end of the half queue. LocalProtocolError: too long properties."""
+    """Copy a half message to the end of the half queue. Raises LocalProtocolError if its properties are too
+    long."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_HALF)
 
 
 def retire(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copy a half message that is given up to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError."""
+    """Copy a half message that is given up to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError like
+    `half_again`."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_CHECK_MAX_TIME)
 
 
 def final_message(half: MessageExt) -> StoreMessage | None:
-    """Return the message that a commit stores; None when the half message names no valid topic and queue."""
+    """Return the message that a commit stores; None if the half message has no valid topic and queue."""
     properties = dict(half.properties)
     place = real_place(properties)
     if place is None:
@@ -93,17 +95,18 @@ def final_message(half: MessageExt) -> StoreMessage | None:
 
 
 def end_half(broker: BrokerContext, queue_offset: int) -> None:
-    """End a half message, by its offset in the half queue, and its newest copy: writes their op messages."""
+    """End a half message, given by its offset in the half queue, and its newest copy: write their op
+    messages."""
     for offset in (queue_offset, broker.half_copies.newest(queue_offset)):
         broker.unrecorded_ends[offset] = None
     record_ends(broker)
 
 
 def record_ends(broker: BrokerContext) -> bool:
-    """Write the first of the op messages that are not stored yet. False if the store refuses one.
+    """Write the first of the op messages that are not stored yet. Return False if the store refuses one.
 
-    What is refused, or waits for the disk (NotReady), is written by a later call: a half message that has
-    ended and has no op message would be checked, and committed again.
+    Op messages that are refused, or wait for the disk (NotReady), are written by a later call: a half message
+    that has ended but has no op message would be checked, and perhaps committed again.
     """
     ends = broker.unrecorded_ends
     for offset in list(islice(ends, ENDS_AT_ONCE)):
@@ -116,7 +119,7 @@ def record_ends(broker: BrokerContext) -> bool:
 
 
 async def record_all_ends(broker: BrokerContext) -> None:
-    """Write the op messages that are left, before the store closes, if it takes them."""
+    """Write the remaining op messages, before the store closes, if it accepts them."""
     ends = broker.unrecorded_ends
     with suppress(OSError):
         are_taken = True

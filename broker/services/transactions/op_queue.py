@@ -1,8 +1,9 @@
-"""Reads from the op queue which half messages are ended (Java
+"""The op queue, which records the half messages that have ended (Java
 `TransactionalMessageServiceImpl.fillOpRemoveMap`).
 
-A scan reads from the saved progress, in batches of 32. The progress advances only over op messages that are
-used up: one that follows an open half message is read again by the next scan.
+A scan reads from the saved offset on, in batches of 32. That offset advances only past op messages that are
+used up: an op message for a half message that the scan has not reached, and all later ones, are read again by
+the next scan.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class OpQueue:
         self.progress = min(max(start, low), high)
         """The offset of the first op message that is still needed."""
         self.late: set[int] = set()
-        """Offsets of half messages before `half_start` that op messages of this scan name: earlier copies,
+        """Offsets of half messages before `half_start` in op messages of this scan: earlier copies that were
         ended late."""
         self._store = store
         self._next = self.progress
@@ -36,7 +37,7 @@ class OpQueue:
         self._open: dict[int, int] = {}
 
     def read(self) -> bool:
-        """Read the next op messages. Returns False when there are none."""
+        """Read the next op messages. Return False if there are none."""
         self._next = max(self._next, self._store.min_offset(_TOPIC, HALF_QUEUE))
         entries = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
         for position, size, _ in entries:
@@ -46,7 +47,7 @@ class OpQueue:
         return bool(entries)
 
     def take(self, half_offset: int) -> bool:
-        """Use up the op message for a half message. Returns False when none has been read so far."""
+        """Use up the op message for a half message. Return False if none has been read so far."""
         operation = self._of.pop(half_offset, None)
         if operation is None:
             return False
