@@ -1,7 +1,7 @@
 """Configurations of broker and name server: files with Java's property names, and changes at run time.
 
-A configuration is a frozen value that a change replaces. Loading checks only the kinds of values (number,
-boolean, text), as Java does. Unknown names are reported and ignored.
+A configuration is a frozen value that is replaced on a change. Loading checks only the types of values
+(number, boolean, text), as Java does. Unknown names are reported and ignored.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ ALWAYS_BLACK = frozenset(
         *("haWhiteRemoteAddresses", "haTlsRequired", "haTlsEnable"),
     }
 )
-"""Properties that no request can change, whatever configBlackList contains: they name files to write, or who may
-do what."""
+"""Properties that no request can change, whatever configBlackList contains: they name files to write, or
+control permissions."""
 SECRETS = frozenset({"innerClientAuthenticationCredentials"})
-"""Properties that nothing shows."""
+"""Properties that are never shown."""
 ONLY_AT_START = frozenset(
     {
         "bindAddress",
@@ -79,16 +79,17 @@ ONLY_AT_START = frozenset(
         "vipChannelEnabled",
     }
 )
-"""Properties that say who a server is, where its data is and what its files are made of.
+"""Properties that identify a server, locate its data, or determine the layout of its files.
 
-Java takes a change, which does nothing now, and starts the next time on another store, or not at all.
+Java accepts a change, which has no effect at first, and then starts on another store the next time, or not at
+all.
 """
 
 _log = logging.getLogger("broker.config")
 
 
 class ConfigUpdate(NamedTuple):
-    """The new configuration, the properties that differ, and the names that are ignored."""
+    """The new configuration, the properties that differ, and the ignored names."""
 
     config: Any
     changed: dict[str, str]
@@ -96,7 +97,7 @@ class ConfigUpdate(NamedTuple):
 
 
 def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
-    """Return the entries of a file. Raises ConfigError when it cannot be read. Blocks."""
+    """Return the entries of a file. Raises ConfigError if it cannot be read. Blocks."""
     try:
         return load_properties_file(disk.read(path))
     except OSError as error:
@@ -106,21 +107,23 @@ def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
 
 
 def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) -> None:
-    """Replace a file in one step and keep its previous content beside it as `.bak`. Blocks; OSError.
+    """Replace a file atomically, and keep its previous content beside it as `.bak`. Blocks. Raises OSError.
 
-    Its permissions stay: a file for its owner only may hold secrets.
+    The permissions stay as they are, because a file that only its owner may read may contain secrets.
     """
     before = disk.state(path)
     save_table(disk, path, store_properties(entries).encode(), None if before is None else before.mode)
 
 
 def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]:
-    """Return the configuration in a file, and its unknown names. ConfigError if it is unreadable or wrong."""
+    """Return the configuration in a file, and its unknown names. Raises ConfigError if the file is unreadable
+    or invalid."""
     return config_from_properties(cls, read_properties(Path(path)))
 
 
 def config_from_properties(cls: type[StructT], entries: Mapping[str, str]) -> tuple[StructT, list[str]]:
-    """Convert entries like `load_config`. A property with a fixed value is known only with this value."""
+    """Convert entries like `load_config`. A property with a fixed value counts as unknown with any other
+    value."""
     names = property_names(cls)
     known = {name: value for name, value in entries.items() if name in names}
     unknown = [name for name, value in entries.items() if name not in names and FIXED.get(name) != value]
@@ -134,7 +137,7 @@ def warn_unknown(unknown: list[str], source: str) -> None:
 
 
 def ignored(name: str) -> str:
-    """Return why a property has no effect, in a few words."""
+    """Return a short reason why a property has no effect."""
     return (
         f"{name} is ignored: it is always {FIXED[name]}"
         if name in FIXED
@@ -143,9 +146,9 @@ def ignored(name: str) -> str:
 
 
 def update_config(config: Config, entries: Mapping[str, str], told: Mapping[str, str] = {}) -> ConfigUpdate:
-    """Apply entries to a running configuration (codes 25 and 318). Refusal of names and values.
+    """Apply entries to a running configuration (codes 25 and 318). Raises Refusal for some names and values.
 
-    What the server has `told` already is no change.
+    An entry that the server itself reports in `told` is not a change.
     """
     if not entries.keys().isdisjoint(ALWAYS_BLACK | set(config.config_black_list.split(";"))):
         raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
@@ -171,7 +174,7 @@ def update_config(config: Config, entries: Mapping[str, str], told: Mapping[str,
 
 
 def config_properties(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:
-    """Return every property that has a value, as Java formats it, but no secret."""
+    """Return every property that has a value, in Java's format, except secrets."""
     values = ((name, getattr(config, field)) for name, field in property_names(type(config)).items())
     return {name: _text(value) for name, value in values if value is not None and name not in SECRETS}
 
@@ -183,7 +186,7 @@ def config_text(config: BrokerConfig | NamesrvConfig) -> str:
 
 @cache
 def property_names(cls: type[msgspec.Struct]) -> dict[str, str]:
-    """Java property name → field name."""
+    """Return the field names by Java property name."""
     return {field.encode_name: field.name for field in msgspec.structs.fields(cls)}
 
 
@@ -195,7 +198,7 @@ def expand_path(text: str) -> Path:
 def _convert(cls: type[StructT], entries: Mapping[str, str]) -> StructT:
     entries = {name: value.strip() for name, value in entries.items()}
     for name, value in entries.items():
-        if "\n" in value or "\r" in value:  # its second line would be another property for whoever reads it
+        if "\n" in value or "\r" in value:  # a reader would take the second line for another property
             raise ConfigError(f"{name}: a text of one line is expected")
     try:
         return msgspec.convert(entries, cls, strict=False)

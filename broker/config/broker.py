@@ -1,8 +1,9 @@
 """Every property of a 4.9.8 broker with its Java default: BrokerConfig, MessageStoreConfig, NettyServerConfig
-and NettyClientConfig in one flat value. Sizes are bytes and times milliseconds unless a comment differs.
+and NettyClientConfig in one flat value. Sizes are in bytes and times in milliseconds unless a comment says
+otherwise.
 
-Properties of thread pools and buffers that have no effect here are kept, so that a broker.conf made for Java
-can be loaded, shown and changed as in Java.
+Properties of thread pools and buffers that have no effect here are kept, so that a broker.conf written for
+Java can be loaded, shown and changed as in Java.
 """
 
 from __future__ import annotations
@@ -104,9 +105,9 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     transaction_check_max: int = 15
     transaction_check_interval: int = 60000
     acl_enable: bool = False
-    # ours: the file of accounts, below rocketmqHome if it is relative; conf/plain_acl.yml there by default
+    # Not in Java: the file of accounts, relative to rocketmqHome; the default is conf/plain_acl.yml there.
     plain_acl_file: str | None = None
-    # 5.x: the account with which the broker signs its own requests; nothing shows it
+    # 5.x: the account with which the broker signs its own requests; it is never shown.
     inner_client_authentication_credentials: str | None = None
     store_reply_message_enable: bool = True
     enable_detail_stat: bool = True
@@ -161,7 +162,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     disk_space_warning_level_ratio: int = 90
     clean_file_forcibly_enable: bool = True
     disk_fall_recorded: bool = True
-    # 5.x: the system reads ahead in the files of the commit log
+    # 5.x: the kernel reads ahead in the files of the commit log.
     data_read_ahead_enable: bool = True
     # MessageStoreConfig: messages
     max_message_size: int = 4 * 1024 * 1024
@@ -198,7 +199,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     broker_role: str = "ASYNC_MASTER"
     slave_timeout: int = 3000
     offset_check_in_slave: bool = False
-    # of 5.x: the copies that a send waits for, the master's included; all slaves in sync; the fewest copies
+    # 5.x: the copies that a send waits for, including the master's; all slaves in sync; the least number of
+    # copies.
     in_sync_replicas: int = 1
     all_ack_in_sync_state_set: bool = False
     min_in_sync_replicas: int = 1
@@ -208,8 +210,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     d_leger_peers: str | None = None
     d_leger_self_id: str | None = None
     preferred_leader: str | None = None
-    # ours, for the port of replication: who may connect (expressions as in plain_acl.yml, separated by ';'), if only
-    # by TLS, and if a slave uses TLS
+    # Not in Java, for the replication port: who may connect (expressions as in plain_acl.yml, separated by
+    # ';'), whether only over TLS, and whether a slave uses TLS.
     ha_white_remote_addresses: str | None = None
     ha_tls_required: bool = False
     ha_tls_enable: bool = False
@@ -227,13 +229,14 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     client_close_socket_if_timeout: bool = True
     connect_timeout_millis: int = 3000
     use_tls: bool = False
-    # 5.x: code 222 accepts a queue and an offset; tools check if a broker has this property
+    # 5.x: code 222 accepts a queue and an offset; tools check whether a broker has this property.
     use_server_side_reset_offset: bool = True
-    # ours: the second port, listenPort - 2, to which Java clients with a VIP channel send
+    # Not in Java: the second port, listenPort - 2, to which Java clients with a VIP channel send.
     vip_channel_enabled: bool = True
-    # ours: microseconds without a request for which the broker looks for the next one before it sleeps; 0 never looks
+    # Not in Java: microseconds for which the broker polls for the next request before it sleeps; 0 disables
+    # polling.
     busy_poll_micros: int = 400
 
     def __repr__(self) -> str:
-        """Without its values, one of which is a secret."""
+        """Return a text without the values, one of which is a secret."""
         return f"BrokerConfig({self.broker_name!r}, {self.broker_role})"

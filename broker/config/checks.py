@@ -1,7 +1,7 @@
 """The values that a broker or name server refuses, and the features that a broker does not support.
 
 Java silently replaces an unknown enum text with the default. Here an invalid value is an error: a broker that
-does not start is better than one that was configured to flush synchronously and does not.
+does not start is better than one that was configured to flush synchronously but does not.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from codec.names import MAX_TOPIC_LENGTH, SYSTEM_TOPICS, SystemTopic, check_topi
 from codec.store.delay_levels import DelayLevels
 
 LEAST_FILE_SIZE = 4096
-"""Bytes of the smallest commit log or consume queue file: one page."""
+"""Least bytes of a commit-log or consume-queue file: one page."""
 MOST = 2**31 - 1
-"""The largest Java int, which bounds every file and table."""
+"""The largest Java int, which limits every file and table."""
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::", "[::]", "0"))
 MOST_BUSY_POLL_MICROS = 10_000
 MOST_FILTERS = 16_384
-"""The most filters of a topic that a bit map is made for: a queue extension holds one of 32,747 bytes."""
+"""Most filters of a topic for which bit maps are made: a queue extension can hold one of 32,747 bytes."""
 MOST_QUEUES = 65_536
-"""The most queues of a topic on one broker that clients accept."""
+"""Most queues of a topic on one broker that clients accept."""
 
 
 class _Rule(NamedTuple):
@@ -44,7 +44,7 @@ def _between(low: int, high: int, what: str = "a number") -> _Rule:
 
 
 def _is_name(text: str) -> bool:
-    """Return True for what can be a topic of the broker itself."""
+    """Return True if the text can be the name of one of the broker's own topics."""
     is_word = bool(text) and text.isprintable() and not {"/", " "} & set(text) and text not in SYSTEM_TOPICS
     return is_word and len(text.encode()) <= MAX_TOPIC_LENGTH
 
@@ -54,7 +54,7 @@ def _is_cluster_name(text: str) -> bool:
 
 
 def _is_property(text: str) -> bool:
-    """Return True for what can be a property of each message."""
+    """Return True if the text can be a property of each message."""
     return text.isprintable() and len(text.encode()) <= MAX_TOPIC_LENGTH
 
 
@@ -165,7 +165,7 @@ _UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
 
 
 def check_values(config: BrokerConfig | NamesrvConfig) -> None:
-    """Raise ConfigError for the first invalid value, with what is expected."""
+    """Raise ConfigError for the first invalid value, saying what is expected."""
     rules = _BROKER_VALUES if isinstance(config, BrokerConfig) else _NAMESRV_VALUES
     for field, rule in rules.items():
         value = getattr(config, field)
@@ -176,7 +176,7 @@ def check_values(config: BrokerConfig | NamesrvConfig) -> None:
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
-    """Return one line for each property that enables a feature that this broker does not have."""
+    """Return one line for each property that enables a feature which this broker does not have."""
     return [
         f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
         for field, value, consequence in _UNSUPPORTED

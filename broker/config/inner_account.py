@@ -1,7 +1,7 @@
 """The account with which a broker signs its own requests, to masters and name servers.
 
 `innerClientAuthenticationCredentials` is a property of 5.x (`AuthConfig`), a JSON object:
-{"accessKey": "…", "secretKey": "…"}. A broker of 4.9 signs nothing of its own.
+{"accessKey": "…", "secretKey": "…"}. A broker of 4.9 does not sign its requests.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class _Credentials(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def own_signer(config: BrokerConfig) -> Signer | None:
-    """Return the signer of the requests of the broker; None without an account. ConfigError, which shows no
-    text of it.
+    """Return the signer of the broker's requests; None without an account. Raises ConfigError, which does not
+    show the value.
     """
     text = (config.inner_client_authentication_credentials or "").strip()
     if not text:

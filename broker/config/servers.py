@@ -1,4 +1,4 @@
-"""The properties that every server has, and those of a 4.9.8 name server, with their Java defaults."""
+"""The properties of every server, and those of a 4.9.8 name server, with their Java defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def java_name(field: str) -> str:
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
-    """Field names are the Java property names in snake_case (`brokerIP1` is `broker_ip1`)."""
+    """The properties of every server. Field names are the Java names in snake_case (`brokerIP1` is
+    `broker_ip1`)."""
 
     rocketmq_home: str | None = None
     # NettyServerConfig (serverChannelMaxIdleTimeSeconds: seconds)
@@ -42,9 +43,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     write_buffer_low_water_mark: int = 0
     server_pooled_byte_buf_allocator_enable: bool = True
     use_epoll_native_selector: bool = False
-    # as in 5.x (4.9 binds all addresses)
+    # As in 5.x; 4.9 binds all addresses.
     bind_address: str = "0.0.0.0"
-    # ours: connections at a time, bytes queued for one peer
+    # Not in Java: most simultaneous connections, and most bytes queued for one peer.
     max_connections: int = 16384
     max_outgoing_bytes: int = 64 * 1024 * 1024
 
@@ -59,13 +60,13 @@ class NamesrvConfig(ServerConfig, frozen=True, kw_only=True):
     order_message_enable: bool = False
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
     listen_port: int = DEFAULT_NAMESRV_PORT
-    # ours: milliseconds
+    # Not in Java: milliseconds.
     scan_not_active_broker_interval: int = 10000
     broker_expired_time: int = 120000
 
 
 FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
-    # what this broker does not have
+    # Features that this broker does not have.
     "coldDataFlowControlEnable": "false",
     "coldDataScanEnable": "false",
     "defaultMessageRequestMode": "PULL",
@@ -82,7 +83,7 @@ FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
     "storeType": "default",
     "timerWheelEnable": "false",
     "useStaticSubscription": "false",
-    # what it always does
+    # Features that are always on.
     "enableCreateSysGroup": "true",
     "litePullMessageEnable": "true",
     "maxTopicLength": str(MAX_TOPIC_LENGTH),

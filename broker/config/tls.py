@@ -1,7 +1,7 @@
 """The TLS settings of a server and of its connections to name servers, by Java's property names.
 
 In Java they are system properties and lines of `tls.config.file` (`TlsSystemConfig`). Here they are entries
-like those of broker.conf, which win over the file.
+like those of broker.conf, which take precedence over the file.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _NAMES = {
 
 
 class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
-    """Modes, files and whom to check.
+    """Modes, files, and the peers to verify.
 
-    `auth_server` None: the name server is checked if its CA is known. `test_mode` is read and has no effect:
-    a certificate is never made up, and one that is configured counts.
+    If `auth_server` is None, the name server is verified if its CA is known. `test_mode` is read but has no
+    effect: a certificate is never generated, and a configured one is always used.
     """
 
     mode: str = "permissive"
@@ -64,27 +64,27 @@ class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
 
     @property
     def secures_peers(self) -> bool:
-        """True if connections to name servers use TLS (Java `BrokerStartup`): when it is enabled, and when the server
-        itself accepts nothing else."""
+        """True if connections to name servers use TLS (Java `BrokerStartup`): if it is enabled, or if the
+        server itself accepts nothing else."""
         return self.enable or self.mode == "enforcing"
 
     @property
     def files(self) -> list[Path]:
-        """The files whose change matters to the server."""
+        """The files whose changes affect the server."""
         names = (self.config_file, self.cert_path, self.key_path, self.trust_cert_path)
         return [Path(name) for name in names if name]
 
 
 def is_tls_name(name: str) -> bool:
-    """Return True for a property of TLS, known or not."""
+    """Return True for a TLS property, known or not."""
     return name.startswith(PREFIX)
 
 
 def load_tls(entries: Mapping[str, str], disk: Disk = REAL) -> tuple[TlsConfig, list[str]]:
-    """Return the settings of entries, over those of the file that `tls.config.file` names; and the unknown
-    names.
+    """Return the settings in entries, which override those in the file named by `tls.config.file`, and the
+    unknown names.
 
-    Blocks. ConfigError: a file that cannot be read, a wrong value.
+    Blocks. Raises ConfigError if a file cannot be read or a value is invalid.
     """
     file = entries.get(CONFIG_FILE, "").strip()
     given = read_properties(Path(file), disk) if file else {}
@@ -100,7 +100,7 @@ def load_tls(entries: Mapping[str, str], disk: Disk = REAL) -> tuple[TlsConfig, 
 
 
 def check_ha_tls(config: BrokerConfig, tls: TlsConfig) -> None:
-    """ConfigError if replication shall use TLS, and its settings are missing."""
+    """Raise ConfigError if replication should use TLS but its settings are missing."""
     if config.ha_tls_required and not tls.cert_path:
         raise ConfigError("haTlsRequired=true needs tls.server.certPath and tls.server.keyPath")
     if config.ha_tls_enable and not tls.secures_peers:

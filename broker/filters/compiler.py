@@ -1,7 +1,8 @@
-"""Compiled SQL92 expressions, long ones compiled in a worker thread: 64 KiB of text take more than a second.
+"""Compilation of SQL92 expressions; long ones are compiled in a worker thread, because 64 KiB take more than
+a second.
 
-`slow` names the expressions that would delay the event loop, `prepare` compiles them in a thread, one at a
-time; after that `compiled` is quick. Refusals are kept like predicates.
+`slow` returns the expressions that would delay the event loop, and `prepare` compiles them in a thread, one
+at a time; after that, `compiled` is quick. Errors are kept like predicates.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from codec.selector import Dialect, Predicate, parse_sql92
 
 SQL92 = "SQL92"
 LONG = 256
-"""Characters; an expression of this length compiles in a few milliseconds."""
+"""Characters from which on an expression is compiled in a thread; one of this length takes a few
+milliseconds."""
 KEPT = 64
-"""Long and refused expressions that are kept; `parse_sql92` keeps the others."""
+"""Most long and invalid expressions that are cached; `parse_sql92` caches the others."""
 
 
 class Compiler:
@@ -31,7 +33,8 @@ class Compiler:
         self._lock = trio.Lock()
 
     def compiled(self, expression: str, expression_type: str) -> Predicate:
-        """Return the predicate. SelectorError for an invalid expression and for a type other than SQL92."""
+        """Return the predicate. Raises SelectorError for an invalid expression, and for a type other than
+        SQL92."""
         if expression_type != SQL92:
             raise SelectorError(f"no filter of type {expression_type!r}")
         outcome = self._outcomes.get(expression) or self._keep(

@@ -12,7 +12,7 @@ from codec.selector import Predicate
 
 @dataclass(slots=True)
 class ConsumerFilter:
-    """A filter; `predicate` is None for a saved text that does not compile: pulls with it are refused.
+    """A filter; `predicate` is None if the saved text does not compile, and pulls with it are refused.
 
     `client_version` is the version of the subscription. `bloom` is None for the filter of a single pull.
     """
@@ -29,7 +29,7 @@ class ConsumerFilter:
 
     @classmethod
     def of_data(cls, data: ConsumerFilterData, compiler: Compiler) -> ConsumerFilter:
-        """Return a saved filter, compiled again."""
+        """Return a saved filter, compiling it again."""
         expression, expression_type = data.expression or "", data.expression_type or ""
         return cls(
             topic=data.topic or "",
@@ -48,11 +48,12 @@ class ConsumerFilter:
         return self.dead_time >= self.born_time
 
     def dead_for_ms(self, now: int) -> int:
-        """Return the time without a user; -1 while it has one."""
+        """Return the time since the filter died; -1 while it is alive."""
         return now - self.dead_time if self.is_dead else -1
 
     def knew(self, store_timestamp: int) -> bool:
-        """Return True if it existed when a message was stored, so that the bit map of the message counts."""
+        """Return True if the filter existed when a message was stored, so that the message's bit map is
+        meaningful."""
         return store_timestamp > self.born_time
 
     def data(self) -> ConsumerFilterData:

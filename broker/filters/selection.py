@@ -1,8 +1,8 @@
-"""The messages that a pull with a SQL92 subscription lets through (Java classes `ExpressionMessageFilter`,
+"""The messages that a pull with a SQL92 subscription selects (Java classes `ExpressionMessageFilter`,
 `ExpressionForRetryMessageFilter`).
 
-The bit map in the consume queue extension excludes some messages; the properties of the record decide
-about the others. A message of a retry topic whose original topic has no compiled filter passes, as in Java.
+The bit map in the consume-queue extension excludes some messages; the properties of the record decide about
+the others. A message of a retry topic whose original topic has no compiled filter is selected, as in Java.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 class SqlSelection:
-    """The selection of one pull. `retry_topics` (filterSupportRetry): filters of original topics count."""
+    """The selection of one pull. With `retry_topics` (filterSupportRetry), filters of original topics are
+    used."""
 
     def __init__(
         self, filters: FilterTable, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False
@@ -55,5 +56,5 @@ class SqlSelection:
         return one is None or one.predicate is None or one.predicate.matches(properties)
 
     def accepts_record(self, record: memoryview) -> bool:
-        """Return True if a stored record is selected, as `MessageStore.get` asks. CorruptionError."""
+        """Return True if a stored record is selected; for `MessageStore.get`. Raises CorruptionError."""
         return self.accepts(decode_properties(scan_record(record).properties))

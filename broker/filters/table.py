@@ -1,9 +1,9 @@
 """The SQL92 filters of a broker, by topic and group (Java class `ConsumerFilterManager`).
 
-A heartbeat registers the filters of a group. When the group leaves, or no longer names a topic, its filter
-dies: it still counts for the bit maps of messages, so that the group finds them when it returns, and is
-removed a day later. A filter is replaced only by one with a greater version. Plain state, changed by one
-thread.
+A heartbeat registers the filters of a group. When the group leaves, or no longer subscribes to a topic, its
+filter dies: it is still used for the bit maps of messages, so that the group gets these messages when it
+returns, and is removed a day later. A filter is replaced only by one with a greater version. The table is
+plain state, changed by one thread.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LOADED_DEAD_SINCE_MS = 30_000
 
 
 class FilterTable:
-    """Topic → group → filter. `dirty` says that something changed since the last save.
+    """Topic → group → filter. `dirty` is True if anything changed since the last save.
 
-    `bloom` gives each filter its bits (brokers: maxErrorRateOfBloomFilter, expectConsumerNumUseFilter);
+    `bloom` assigns each filter its bits (brokers: maxErrorRateOfBloomFilter, expectConsumerNumUseFilter);
     `forget_after_ms` is filterDataCleanTimeSpan.
     """
 
@@ -54,10 +54,10 @@ class FilterTable:
         return filters.get(group) if filters else None
 
     def bit_map(self, topic: str, properties: Mapping[str, str]) -> bytes | None:
-        """Return the bits of the groups whose filters, dead or alive, a message passes; None if its topic has
-        none.
+        """Return the bits of the groups whose filters, dead or alive, match a message; None if its topic has
+        no filters.
 
-        They go to the consume queue extension (Java class `CommitLogDispatcherCalcBitMap`).
+        They are stored in the consume-queue extension (Java class `CommitLogDispatcherCalcBitMap`).
         """
         filters = self._topics.get(topic)
         if not filters:
@@ -71,8 +71,9 @@ class FilterTable:
     def build(
         self, topic: str, group: str, expression: str, expression_type: str, version: int
     ) -> ConsumerFilter:
-        """Return a filter outside the table and without bits, for a pull with its own expression.
-        SelectorError.
+        """Return a filter that is not in the table and has no bits, for a pull with a separate expression.
+
+        Raises SelectorError.
         """
         return ConsumerFilter(
             topic=topic,
@@ -85,7 +86,8 @@ class FilterTable:
         )
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> list[SelectorError]:
-        """Store the filters of a heartbeat; those of other topics die. Returns errors of expressions."""
+        """Store the filters of a heartbeat; the group's filters for other topics die. Return the errors of
+        expressions."""
         errors = []
         named = set()
         for subscription in subscriptions:
@@ -98,7 +100,7 @@ class FilterTable:
         return errors
 
     def unregister(self, group: str) -> None:
-        """Bury the filters of a group whose last member has left."""
+        """Mark the filters of a group as dead after its last member has left."""
         self._bury(one for _, one in self._of_group(group))
 
     def _of_group(self, group: str) -> list[tuple[str, ConsumerFilter]]:
@@ -106,7 +108,7 @@ class FilterTable:
         return [(topic, one) for topic, one in found if one is not None]
 
     def clean(self) -> None:
-        """Remove the filters that have been dead for long."""
+        """Remove filters that have been dead for `forget_after_ms`."""
         now = self._now_ms()
         for topic, filters in list(self._topics.items()):
             old = [one.group for one in filters.values() if one.dead_for_ms(now) >= self._forget_after_ms]
@@ -120,7 +122,7 @@ class FilterTable:
             self.dirty |= bool(old)
 
     def wrapper(self) -> ConsumerFilterManager:
-        """consumerFilter.json, cleaned."""
+        """Clean the table and return the content of consumerFilter.json."""
         self.clean()
         return ConsumerFilterManager(
             filter_data_by_topic={
@@ -132,7 +134,7 @@ class FilterTable:
         )
 
     def load(self, wrapper: ConsumerFilterManager) -> None:
-        """Load saved filters as dead ones; none when their bits belong to another bloom filter."""
+        """Load saved filters as dead ones. If their bits belong to another bloom filter, load none."""
         loaded = {
             topic: {
                 group: ConsumerFilter.of_data(data, self.compiler)
@@ -163,7 +165,8 @@ class FilterTable:
             self._revive(old)
 
     def _replace(self, group: str, subscription: SubscriptionData, old: ConsumerFilter | None) -> None:
-        """Replace a filter. An invalid expression removes the old one, so that pulls report it."""
+        """Replace a filter. If the expression is invalid, the old filter is removed, so that pulls report the
+        error."""
         topic, version = subscription.topic, subscription.sub_version
         expression, expression_type = subscription.sub_string, subscription.expression_type
         self.dirty = True

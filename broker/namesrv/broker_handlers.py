@@ -30,9 +30,9 @@ from codec.headers.routes import (
 
 LONG_BODY = 64 * 1024
 LONG_COMPRESSED = 1024
-"""Bytes of a registration: more are decoded in a thread, and registered in turns."""
+"""Bytes of a registration beyond which it is decoded in a thread and registered in turns."""
 MOST_OF_CLIENT = 1024
-"""Brokers that one connection registers; a broker registers itself."""
+"""Most brokers that one connection may register; a broker registers only itself."""
 
 _log = logging.getLogger("broker.namesrv")
 
@@ -40,7 +40,8 @@ _log = logging.getLogger("broker.namesrv")
 def register_broker(
     state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes]
 ) -> Answered[RegisterBrokerResponseHeader, KVTable | None]:
-    """103: registers a broker with its topics, or refreshes it. Many topics are decoded in a thread."""
+    """Register a broker with its topics, or renew its registration (code 103). Many topics are decoded in a
+    thread."""
     header = request.header
     if header.body_crc32 and crc32(request.body) != header.body_crc32:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
@@ -110,7 +111,7 @@ def _registered(
 def unregister_broker(
     state: NameServerState, request: Request[UnRegisterBrokerRequestHeader, None]
 ) -> Answered[None, None]:
-    """104: removes a broker."""
+    """Remove a broker (code 104)."""
     return LongWork(_unregister(state, request.header))
 
 
@@ -125,7 +126,7 @@ def _unregister(state: NameServerState, header: UnRegisterBrokerRequestHeader) -
 def query_data_version(
     state: NameServerState, request: Request[QueryDataVersionRequestHeader, DataVersion]
 ) -> Reply[QueryDataVersionResponseHeader, DataVersion | None]:
-    """322: compares the version of a broker's topics; an unchanged one counts as a heartbeat."""
+    """Compare the version of a broker's topics (code 322); an unchanged version counts as a heartbeat."""
     header = request.header
     changed = state.routes.is_changed(header.broker_addr, request.body)
     if not changed:
@@ -137,7 +138,7 @@ def query_data_version(
 def broker_heartbeat(
     state: NameServerState, request: Request[BrokerHeartbeatRequestHeader, None]
 ) -> Reply[None, None]:
-    """904 (5.x): notes that a broker is alive."""
+    """Note that a broker is alive (code 904, 5.x)."""
     state.routes.touch(request.header.broker_addr, state.now_ms())
     return Reply()
 
@@ -145,7 +146,7 @@ def broker_heartbeat(
 def wipe_write_permission(
     state: NameServerState, request: Request[WipeWritePermOfBrokerRequestHeader, None]
 ) -> Answered[WipeWritePermOfBrokerResponseHeader, None]:
-    """205: removes the write permission of a broker from all topics."""
+    """Remove the write permission of a broker from all topics (code 205)."""
     return LongWork(_wipe(state, request.header.broker_name))
 
 
@@ -157,7 +158,7 @@ def _wipe(state: NameServerState, broker_name: str) -> Steps:
 def add_write_permission(
     state: NameServerState, request: Request[AddWritePermOfBrokerRequestHeader, None]
 ) -> Answered[AddWritePermOfBrokerResponseHeader, None]:
-    """327: restores the write permission of a broker on all topics."""
+    """Restore the write permission of a broker on all topics (code 327)."""
     return LongWork(_restore(state, request.header.broker_name))
 
 

@@ -23,7 +23,7 @@ from codec.headers.routes import (
 
 
 def put_kv(state: NameServerState, request: Request[PutKVConfigRequestHeader, None]) -> Reply[None, None]:
-    """100: stores an entry."""
+    """Store an entry (code 100)."""
     header = request.header
     state.barrier = partial(state.kv.put, header.namespace, header.key, header.value)
     return Reply()
@@ -32,7 +32,7 @@ def put_kv(state: NameServerState, request: Request[PutKVConfigRequestHeader, No
 def get_kv(
     state: NameServerState, request: Request[GetKVConfigRequestHeader, None]
 ) -> Reply[GetKVConfigResponseHeader, None]:
-    """101: the value of an entry."""
+    """Return the value of an entry (code 101)."""
     header = request.header
     value = state.kv.get(header.namespace, header.key)
     if value is None:
@@ -44,7 +44,7 @@ def get_kv(
 def delete_kv(
     state: NameServerState, request: Request[DeleteKVConfigRequestHeader, None]
 ) -> Reply[None, None]:
-    """102: deletes an entry."""
+    """Delete an entry (code 102)."""
     header = request.header
     state.barrier = partial(state.kv.delete, header.namespace, header.key)
     return Reply()
@@ -53,7 +53,7 @@ def delete_kv(
 def list_kv(
     state: NameServerState, request: Request[GetKVListByNamespaceRequestHeader, None]
 ) -> Reply[None, KVTable]:
-    """219: all entries of a namespace."""
+    """Return all entries of a namespace (code 219)."""
     namespace = request.header.namespace
     entries = state.kv.namespace(namespace)
     if entries is None:
@@ -62,12 +62,12 @@ def list_kv(
 
 
 def get_config(state: NameServerState, _request: Request[None, None]) -> Reply[None, dict[str, str]]:
-    """319: every property that has a value."""
+    """Return every property that has a value (code 319)."""
     return Reply(body=told_properties(state))
 
 
 def told_properties(state: NameServerState) -> dict[str, str]:
-    """Return the properties as the name server runs with them: its address, and whole paths."""
+    """Return the properties in effect, with the actual address and absolute paths."""
     config = state.config
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
     paths = {
@@ -80,7 +80,7 @@ def told_properties(state: NameServerState) -> dict[str, str]:
 
 
 def set_config(state: NameServerState, request: Request[None, dict[str, str]]) -> Reply[None, None]:
-    """318: changes properties and saves them at `configStorePath`; unknown ones are reported."""
+    """Change properties and save them to `configStorePath` (code 318); unknown ones are logged."""
     update = update_config(state.config, request.body, told_properties(state))
     warn_unknown(update.unknown, f"request of {request.session.peer_text}")
     state.config = update.config

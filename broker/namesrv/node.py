@@ -63,7 +63,7 @@ HANDLERS = by_code(
     serve(name_server.UPDATE_NAMESRV_CONFIG, config_handlers.set_config),
     serve(name_server.GET_NAMESRV_CONFIG, config_handlers.get_config),
 )
-"""Other codes get code 3, as in 5.x."""
+"""The handlers by request code; other requests get response code 3, as in 5.x."""
 
 
 def bound_handlers(state: NameServerState) -> HandlerTable:
@@ -73,7 +73,7 @@ def bound_handlers(state: NameServerState) -> HandlerTable:
 
 @dataclass(frozen=True, slots=True)
 class NameServer:
-    """A name server that serves."""
+    """A running name server."""
 
     host: str
     port: int
@@ -98,10 +98,11 @@ async def open_name_server(
     supervisor: Supervisor | None = None,
     tls: TlsAcceptor | None = None,
 ) -> AsyncIterator[NameServer]:
-    """Run a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
+    """Run a name server inside the block. If `port` is None, it is `config.listen_port`; 0 means any free
+    port.
 
-    Without `tls` only plain connections are accepted. Raises ConfigError, OSError (it cannot listen),
-    StoreDamaged (kvConfig.json is damaged), ServiceFailed.
+    Without `tls`, only plain connections are accepted. Raises ConfigError, OSError (it cannot listen),
+    StoreDamaged (kvConfig.json is damaged) or ServiceFailed.
     """
     config = config or NamesrvConfig()
     check_values(config)

@@ -30,7 +30,7 @@ from codec.headers.topics import (
 )
 
 STANDARD_JSON_VERSION = 401
-"""V4_9_4: newer clients read {"0": …} where older ones expect {0: …}."""
+"""V4_9_4, the client version from which on {"0": …} is read; older ones expect {0: …}."""
 
 TopicNames = Reply[None, TopicList]
 
@@ -38,7 +38,7 @@ TopicNames = Reply[None, TopicList]
 def route(
     state: NameServerState, request: Request[GetRouteInfoRequestHeader, None]
 ) -> Reply[None, TopicRouteData]:
-    """105: the route of a topic."""
+    """Return the route of a topic (code 105)."""
     header = request.header
     found = state.routes.route(header.topic)
     if found is None:
@@ -54,7 +54,7 @@ def route(
 
 
 def cluster_info(state: NameServerState, _request: Request[None, None]) -> Answered[None, ClusterInfo]:
-    """106: all clusters and brokers."""
+    """Return all clusters and brokers (code 106)."""
     return LongWork(_cluster_info(state))
 
 
@@ -66,7 +66,7 @@ def _cluster_info(state: NameServerState) -> Steps:
 def delete_topic(
     state: NameServerState, request: Request[DeleteTopicFromNamesrvRequestHeader, None]
 ) -> Reply[None, None]:
-    """216: removes the route of a topic, from all clusters or one."""
+    """Remove the route of a topic from all clusters or one (code 216)."""
     header = request.header
     state.routes.delete_topic(header.topic, header.cluster_name)
     return Reply()
@@ -75,7 +75,7 @@ def delete_topic(
 def register_topic(
     state: NameServerState, request: Request[RegisterTopicRequestHeader, TopicRouteData | None]
 ) -> Answered[None, None]:
-    """217 (5.x): adds queues to one topic."""
+    """Add queues to one topic (code 217, 5.x)."""
     queues = [] if request.body is None else request.body.queue_datas
     return LongWork(_add_queues(state, request.header.topic, queues))
 
@@ -88,7 +88,7 @@ def _add_queues(state: NameServerState, topic: str, queues: Sequence[QueueData])
 def member_group(
     state: NameServerState, request: Request[GetBrokerMemberGroupRequestHeader, None]
 ) -> Reply[None, GetBrokerMemberGroupResponseBody]:
-    """901 (5.x): the addresses of one broker name."""
+    """Return the addresses of one broker name (code 901, 5.x)."""
     header = request.header
     group = BrokerMemberGroup(
         cluster=header.cluster_name,
@@ -99,36 +99,37 @@ def member_group(
 
 
 def all_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
-    """206: all topics."""
+    """Return all topics (code 206)."""
     return _topic_list(state.routes.topics())
 
 
 def topics_of_cluster(
     state: NameServerState, request: Request[GetTopicsByClusterRequestHeader, None]
 ) -> Answered[None, TopicList]:
-    """224: the topics of a cluster."""
+    """Return the topics of a cluster (code 224)."""
     return _found(state.routes.topics_of_cluster(request.header.cluster))
 
 
 def system_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
-    """304: the names of clusters and brokers, which are topics too, and the address of a broker."""
+    """Return the names of clusters and brokers, which are also topics, and the address of a broker (code
+    304)."""
     return _topic_list(*state.routes.system_topics())
 
 
 def unit_topics(state: NameServerState, _request: Request[None, None]) -> Answered[None, TopicList]:
-    """311: the topics with the flag UNIT."""
+    """Return the topics with the flag UNIT (code 311)."""
     return _found(state.routes.flagged_topics(UNIT, UNIT))
 
 
 def unit_sub_topics(state: NameServerState, _request: Request[None, None]) -> Answered[None, TopicList]:
-    """312: the topics with the flag UNIT_SUB."""
+    """Return the topics with the flag UNIT_SUB (code 312)."""
     return _found(state.routes.flagged_topics(UNIT_SUB, UNIT_SUB))
 
 
 def unit_sub_ununit_topics(
     state: NameServerState, _request: Request[None, None]
 ) -> Answered[None, TopicList]:
-    """313: the topics with the flag UNIT_SUB and without UNIT."""
+    """Return the topics with the flag UNIT_SUB but not UNIT (code 313)."""
     return _found(state.routes.flagged_topics(UNIT | UNIT_SUB, UNIT_SUB))
 
 

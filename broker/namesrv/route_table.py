@@ -1,11 +1,11 @@
 """The brokers and topics that a name server knows (Java `RouteInfoManager`), without I/O, clock or network.
 
-Five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker names; address
-→ the registration that keeps it alive; address → filter servers; and their reverses, so that no change looks
-at all topics or brokers. Arguments and results are frozen values or copies. Generators do in steps what may
-take long; routes name no broker that is gone, even if its topics are not yet. Times are milliseconds of the
-caller's clock. The owner of a registration is a hashable value, the connection that it came over; a
-registration ends with its owner.
+There are five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker
+names; address → the registration that keeps it alive; address → filter servers; and the reverse tables, so
+that no change has to examine all topics or brokers. Arguments and results are frozen values or copies.
+Generators do long work in steps; routes never name a removed broker, even if its topics are not removed yet.
+Times are milliseconds of the caller's clock. The owner of a registration is a hashable value, the connection
+over which it arrived; a registration ends with its owner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPICS_PER_STEP = 64
 
 
 class Broker(NamedTuple):
-    """One process of a broker name, as it registers."""
+    """One process of a broker name, identified as in its registration."""
 
     cluster: str
     name: str
@@ -36,7 +36,7 @@ class Broker(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The master as reported to a slave; None for a master, or while no master is known."""
+    """The addresses of the master, as reported to a slave; None for a master, or while no master is known."""
 
     master_address: str | None = None
     ha_server_address: str | None = None
@@ -67,7 +67,7 @@ class _Group:
         )
 
     def put(self, broker: Broker) -> bool:
-        """Add a process; True when it is new. A slave that became master loses its old id."""
+        """Add a process. Return True if it is new. A slave that became master loses its old id."""
         for other in list(self.ids.get(broker.address, ())):
             if other != broker.id:
                 self.remove(other)
@@ -79,7 +79,7 @@ class _Group:
         return before is None
 
     def remove(self, broker_id: int) -> str:
-        """Return the address that the id had, "" for none."""
+        """Remove a process, and return its address; "" if there was none."""
         address = self.addresses.pop(broker_id, "")
         ids = self.ids.get(address, {})
         if ids.pop(broker_id, broker_id) is None and not ids:
@@ -109,9 +109,9 @@ class RouteTable:
         topics: Iterable[TopicConfig],
         filter_servers: list[str] | None = None,
     ) -> Registered:
-        """Add or renews a registration.
+        """Add or renew a registration.
 
-        Only the topics of a master count, and only with a new data version; those that it does not name stay.
+        Topics are updated only from a master, and only with a new data version; topics not in `topics` stay.
         """
         steps = self.registering(broker, live, topics, filter_servers)
         while True:
@@ -128,7 +128,7 @@ class RouteTable:
         topics: Iterable[TopicConfig],
         filter_servers: list[str] | None = None,
     ) -> Generator[None, None, Registered]:
-        """As `register`, in steps of one topic."""
+        """Like `register`, in steps of one topic."""
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         group = self._brokers.setdefault(broker.name, _Group(broker.cluster))
         group.clusters[broker.cluster] = None
@@ -140,7 +140,7 @@ class RouteTable:
             self._filter_servers[broker.address] = list(filter_servers)
         for topic in topics if has_news else ():
             if self._brokers.get(broker.name) is not group:
-                break  # it is gone
+                break  # removed between two steps
             self._put_topic(broker.name, topic)
             yield
         return self._master_of(group) if broker.id != MASTER_ID else Registered()
@@ -180,7 +180,7 @@ class RouteTable:
                 yield from self._remove_address(address)
 
     def expire(self, before_ms: int) -> Steps[list[Hashable]]:
-        """Remove registrations last renewed before `before_ms`. Returns their owners."""
+        """Remove registrations last renewed before `before_ms`. Return their owners."""
         owners = []
         for address, live in list(self._live.items()):
             if live.last_update_ms < before_ms and self._live.get(address) is live:
@@ -192,11 +192,11 @@ class RouteTable:
     # permissions and topics
 
     def wipe_write_permission(self, broker_name: str) -> Steps[int]:
-        """Remove the write permission of every topic of a broker. Returns the number of topics."""
+        """Remove the write permission of every topic of a broker. Return the number of topics."""
         return self._set_permission(broker_name, lambda perm: perm & ~Perm.WRITE)
 
     def add_write_permission(self, broker_name: str) -> Steps[int]:
-        """Set read and write permission for every topic of a broker. Returns the number of topics."""
+        """Set read and write permission for every topic of a broker. Return the number of topics."""
         return self._set_permission(broker_name, lambda _perm: Perm.READ | Perm.WRITE)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
@@ -215,7 +215,7 @@ class RouteTable:
     # queries
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Return the route of a topic; None when no registered broker has it."""
+        """Return the route of a topic; None if no registered broker has it."""
         queues = self._topics.get(topic, {})
         groups = [(name, self._brokers[name]) for name in queues if name in self._brokers]
         if not groups:
@@ -240,7 +240,7 @@ class RouteTable:
         )
 
     def member_group(self, broker_name: str) -> dict[int, str]:
-        """Addresses of a broker name by id; empty when the name is unknown."""
+        """Return the addresses of a broker name by id; empty if the name is unknown."""
         group = self._brokers.get(broker_name)
         return dict(group.addresses) if group is not None else {}
 
@@ -260,8 +260,8 @@ class RouteTable:
         return list(names), next(addresses, None)
 
     def flagged_topics(self, mask: int, flags: int) -> Steps[list[str]]:
-        """Return the topics of which these flags among `mask` are set. Only the first broker counts, as in
-        Java.
+        """Return the topics whose flags among `mask` equal `flags`. Only the first broker of a topic counts,
+        as in Java.
         """
         return self._topics_where(lambda queues: next(iter(queues.values())).topic_sys_flag & mask == flags)
 
@@ -330,13 +330,14 @@ class RouteTable:
                 yield from self._drop_if_empty(name, group)
 
     def _forget_name(self, address: str, name: str, group: _Group) -> None:
-        """Forget that an address is in a group, if it is not any more."""
+        """Forget that an address is in a group, unless it still has another id there."""
         names = self._names_of.get(address, {})
         if address not in group.ids and names.pop(name, self) is None and not names:
             del self._names_of[address]
 
     def _drop_if_empty(self, name: str, group: _Group) -> Steps[None]:
-        """Remove a broker name without a process. One that registers meanwhile keeps its new topics."""
+        """Remove a broker name without processes, in steps. If the name registers again in between, its new
+        topics stay."""
         if group.addresses:
             return
         del self._brokers[name]

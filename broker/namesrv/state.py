@@ -1,4 +1,4 @@
-"""The state that the handlers of a name server share."""
+"""The state shared by the handlers of a name server."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from codec.codes import ResponseCode
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""Characters of all key-value entries: names, values, and `EACH_ENTRY`. Each change saves all of them."""
+"""Most characters of all key-value entries: names, values, and `EACH_ENTRY` each. Every change saves all of
+them."""
 EACH_ENTRY = 64
 
 _log = logging.getLogger("broker.namesrv")
 
 
 class KVConfig:
-    """Namespaces of entries (Java `KVConfigManager`), saved at every change unless `path` is None."""
+    """Namespaces of entries (Java `KVConfigManager`), saved on every change unless `path` is None."""
 
     def __init__(
         self, path: Path | None = None, *, disk: Disk = REAL, in_thread: InThread = trio.to_thread.run_sync
@@ -44,10 +45,10 @@ class KVConfig:
         self._size = 0
 
     def load(self) -> None:
-        """Read the file if there is one. Blocks. StoreDamaged when file and backup are unreadable."""
+        """Read the file if there is one. Blocks. Raises StoreDamaged if file and backup are unreadable."""
         if self._path is not None:
             backup = backup_of(self._path)
-            # It is saved at changes only: with a .bak there was at least one entry.
+            # The file is saved on changes only: if there is a .bak, there was at least one entry.
             needed = "" if self._disk.state(backup) is None else f"beside {backup}"
             self._namespaces = load_table(self._disk, self._path, _decode, needed=needed) or {}
             self._size = sum(
@@ -60,13 +61,13 @@ class KVConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Return the entries of a namespace; None when it never had any."""
+        """Return the entries of a namespace; None if it never had any."""
         entries = self._namespaces.get(namespace)
         return None if entries is None else dict(entries)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Set an entry, once it is saved. OSError when it cannot be saved: it does not exist then. Refusal
-        when there are too many."""
+        """Save and then set an entry. Raises OSError, without setting it, if it cannot be saved, and Refusal
+        if there are too many characters."""
         async with self._changing:
             known = self.get(namespace, key)
             more = len(value) - len(known) if known is not None else _size(namespace, key, value)
@@ -78,7 +79,8 @@ class KVConfig:
             self._size += more
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove an entry, once that is saved. OSError when it cannot be saved: the entry still exists."""
+        """Remove an entry once that is saved. Raises OSError, without removing it, if that cannot be
+        saved."""
         async with self._changing:
             value = self.get(namespace, key)
             if value is not None:
@@ -87,12 +89,13 @@ class KVConfig:
                 self._size -= _size(namespace, key, value)
 
     async def _save(self, namespace: str, key: str, value: str | None) -> None:
-        """Save the entries with one changed, or without it."""
+        """Save the entries with one of them changed, or removed if `value` is None."""
         if self._path is not None:
             await self._in_thread(self._write, self._path, namespace, key, value)
 
     def _write(self, path: Path, namespace: str, key: str, value: str | None) -> None:
-        """In a thread, while nobody changes the entries: to copy and write thousands of them takes long."""
+        """Write the entries, in a thread because copying and writing thousands of them takes long. They do
+        not change meanwhile."""
         entries = {name: one for name, one in self._namespaces.get(namespace, {}).items() if name != key}
         if value is not None:
             entries[key] = value
@@ -110,7 +113,7 @@ def _decode(data: bytes) -> dict[str, dict[str, str]] | None:
 
 
 class NameServerState:
-    """Routes, key-value entries and the configuration, which is replaced when it changes."""
+    """Routes, key-value entries, and the configuration, which is replaced on a change."""
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class NameServerState:
         self.kv = kv
         self.now_ms = now_ms
         self.address: Mapping[str, str] = {}
-        """The properties `bindAddress` and `listenPort`, as the name server listens."""
+        """The actual values of `bindAddress` and `listenPort`."""
         self.routes = RouteTable()
         self.in_thread = in_thread
         self.jobs = jobs or Jobs(Turns())
@@ -140,17 +143,17 @@ class NameServerState:
         self.barrier = None
 
     def end_batch(self) -> None:
-        """Nothing waits for the end of a batch."""
+        """Do nothing: nothing waits for the end of a batch."""
 
     async def save_config(self) -> None:
-        """Save the current configuration at `configStorePath`."""
+        """Save the current configuration to `configStorePath`."""
         if not self.config.config_store_path:
             return
         path = expand_path(self.config.config_store_path)
         async with self._saving:
             try:
                 await self.in_thread(write_properties, path, config_properties(self.config), self._disk)
-            except OSError as error:  # the change holds until the next start, as in Java
+            except OSError as error:  # the change is effective until the next start, as in Java
                 _log.error("cannot save the configuration to %s: %s", path, error)
 
     def watch(self, session: Session) -> None:
