@@ -1,4 +1,4 @@
-"""The state of a broker: tables, statistics, and what connects them, before anything runs."""
+"""Creation of the state of a broker: tables, statistics, and their connections, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state that the handlers and services of one broker share.
+"""The state shared by the handlers and services of one broker.
 
 Only `config` and `config_version` are replaced. Everything runs in one thread, so every handler sees and
 leaves a consistent state.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class OwnProperties:
-    """The properties that a broker adds to each message that it stores; one without a value is left out."""
+    """The properties that a broker adds to each stored message; those without a value are omitted."""
 
     __slots__ = ("text", "values")
 
@@ -59,7 +59,8 @@ class OwnProperties:
 
 @dataclass(slots=True, eq=False)
 class BrokerContext:
-    """The state of one broker. `address` is the "ip:port" that clients use, `store_host` the same packed."""
+    """The state of one broker. `address` is the "ip:port" that clients use, `store_host` the same in packed
+    form."""
 
     config: BrokerConfig
     address: str
@@ -92,23 +93,23 @@ class BrokerContext:
     slave: Slave | None = None
     """The copy of the master's log; None on a master."""
     timer: Timer = perf_counter
-    """Measures how long puts and gets take."""
+    """Measures the durations of puts and gets."""
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)
     """Topics that a send has checked. Clear it when the broker's permission changes."""
     notifying: dict[str, bool] = field(default_factory=dict)
-    """Groups whose members are being notified; True when they must be once more."""
+    """Groups whose members are being notified; True if they must be notified once more."""
     created: dict[Session, int] = field(default_factory=dict)
-    """The topics and groups that each connection has created by using them."""
+    """The number of topics and groups that each connection has created by using them."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
     fast_failure: FastFailure = field(default_factory=FastFailure)
     new_offsets: NewOffsets = field(default_factory=NewOffsets)
     half_copies: HalfCopies = field(default_factory=HalfCopies)
-    """The newest copies of half messages that were written again."""
+    """The newest copies of half messages that were copied."""
     unrecorded_ends: dict[int, None] = field(default_factory=dict)
-    """Queue offsets of half messages that have ended and whose op messages are not stored yet, in order."""
+    """Queue offsets of ended half messages whose op messages are not stored yet, in order."""
     id_prefix: str = field(init=False)
-    """The beginning of the offset message ids of this broker."""
+    """The prefix of the offset message ids of this broker."""
     reply_ext: dict[str, str] = field(init=False)
     """The ext fields of every reply to a send."""
     own_properties: OwnProperties = field(init=False)
@@ -117,9 +118,9 @@ class BrokerContext:
     sync_flush: bool = field(init=False)
     is_sync_master: bool = field(init=False)
     waits_for_store: bool = field(init=False)
-    """True when the reply to a send waits for the disk, for a slave, or for both."""
+    """True if the reply to a send waits for the disk, for a slave, or for both."""
     takes_runs: bool = field(init=False)
-    """True when plain sends can be stored together: none of them needs a check."""
+    """True if plain sends can be stored together, because none of them needs a check."""
 
     def __post_init__(self) -> None:
         self.id_prefix = self.store_host.hex().upper()
@@ -134,11 +135,11 @@ class BrokerContext:
         return self.config.broker_name
 
     def offset_msg_id(self, physical_offset: int) -> str:
-        """Return the id of the message that is stored there, as `codec.ids.offset_msg_id` has it."""
+        """Return the id of the message at an offset, like `codec.ids.offset_msg_id`."""
         return f"{self.id_prefix}{physical_offset:016X}"
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply a changed configuration, and derives what the hot paths need from it."""
+        """Apply a changed configuration, and derive from it the values that the hot paths need."""
         self.config = config
         self.is_slave = config.broker_role == "SLAVE"
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
@@ -157,19 +158,21 @@ class BrokerContext:
         self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
-        """Save the topics before the request has its reply; announces `configs`, or all topics, soon."""
+        """Make the request's reply wait until the topics are saved; announce `configs`, or all topics,
+        soon."""
         self.files.topics_changed()
         self.store.barrier = self.files.save_changed
         self.announcer.announce(configs)
 
     async def topics_known(self) -> None:
-        """Return once the topics are saved and the name servers know them. OSError if the disk refuses."""
+        """Return once the topics are saved and the name servers know them. Raises OSError if the disk
+        refuses."""
         await self.files.save_changed()
         await self.announcer.settled()
         # The reply of a name server may have changed which topics are ordered.
         await self.files.save_changed()
 
     def groups_changed(self) -> None:
-        """Save the groups before the request has its reply."""
+        """Make the request's reply wait until the groups are saved."""
         self.files.groups_changed()
         self.store.barrier = self.files.save_changed

@@ -1,4 +1,4 @@
-"""Errors of broker and name server: the server turns them into replies or log lines."""
+"""Errors of broker and name server, which the server turns into replies or log lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class ConfigError(BrokerError):
 
 
 class VipPortTaken(BrokerError):
-    """The port of the VIP channel cannot be bound. The text says what to do."""
+    """The port of the VIP channel cannot be bound. The text suggests a remedy."""
 
 
 class HaPortTaken(BrokerError):
-    """The port of replication cannot be bound. The text says what to do."""
+    """The port of replication cannot be bound. The text suggests a remedy."""
 
 
 class RemoteTimeout(BrokerError):
@@ -35,7 +35,8 @@ class PeerUnreachable(BrokerError):
 
 
 class ServiceFailed(BrokerError):
-    """A programming error, the cause, ended a background service, and with it the process."""
+    """A programming error, which is the cause of this exception, ended a background service and so the
+    process."""
 
 
 class Refusal(BrokerError):
@@ -53,11 +54,11 @@ class StoreError(Exception):
 
 
 class StoreLocked(StoreError):
-    """Another broker (Java's or ours) holds the `lock` file of the folder."""
+    """Another broker (Java's or this one) holds the `lock` file of the folder."""
 
 
 class StoreSizeMismatch(StoreError):
-    """A file's length is not the configured one; Java refuses to load such a folder too."""
+    """A file does not have the configured length; Java also refuses to load such a folder."""
 
 
 class StoreDamaged(StoreError):
@@ -65,18 +66,18 @@ class StoreDamaged(StoreError):
 
 
 class StoreUnsupported(StoreError):
-    """The folder has what only a broker of 5.x serves."""
+    """The folder has data that only a broker of 5.x serves."""
 
 
 class ReplicaRefused(StoreError):
-    """Bytes of another broker's commit log that cannot be stored; nothing of them was."""
+    """Bytes of another broker's commit log cannot be stored; none of them was."""
 
 
 class NotReady(Exception):
     """A request needs pages or files that only the disk can provide, or more turns of the event loop.
 
-    Raised before anything was stored: after `await error.ready()` the request is handled again, by `then`
-    if it is set. `in_order`: later requests of the same connection wait for this one.
+    Raised before anything was stored: after `await error.ready()`, the request is handled again, by `then` if
+    it is set. If `in_order`, later requests of the same connection wait for this one.
     """
 
     def __init__(
@@ -93,4 +94,4 @@ class NotReady(Exception):
 
 
 class IllegalBatch(Exception):
-    """A batch that is refused as a whole; the text says why."""
+    """A batch is refused as a whole; the text says why."""

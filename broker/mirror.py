@@ -1,12 +1,12 @@
-"""A running copy of a broker as a store folder, without a broker in front of it.
+"""A running copy of a broker in a store folder, without a broker that serves it.
 
-The commit log comes by the replication protocol, as to a slave; topics, groups, offsets and delay offsets
-by requests, every 10 s. Nothing is registered and nobody is served. The folder is that of a broker at any
-time: locked while the copy runs, recovered after a kill, and what it holds is what a broker would start
-with.
+The commit log is copied by the replication protocol, as to a slave; topics, groups, offsets and delay offsets
+are copied by requests, every 10 s. The copy is not registered and serves no clients. The folder is a valid
+broker folder at any time: it is locked while the copy runs, recovered after a kill, and a broker can start on
+it.
 
 Records are checked before they are stored, and the end of the copy is compared with the broker at each
-connection. Retention keeps everything: what the broker deletes stays in the copy.
+connection. Retention keeps everything: data that the broker deletes stays in the copy.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ TOLD: Final = (
     *("brokerName", "haListenPort", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"),
     *("maxHashSlotNum", "maxIndexNum", "messageDelayLevel"),
 )
-"""Properties of the broker that count for a copy."""
+"""Properties of the broker that a copy needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A running copy of the broker `broker_name`. `master` is asked for what the broker holds, `slave`
-    says how the copy does.
+    """A running copy of the broker `broker_name`. `master` sends requests to the broker, `slave` has the
+    progress of the copy.
     """
 
     store: MessageStore
@@ -66,11 +66,11 @@ class Mirror:
     tables: TableCopies
 
     async def log_range(self) -> LogRange:
-        """Begin and end of the broker's log now. BrokerError, CodecError."""
+        """Return the current begin and end of the broker's log. Raises BrokerError or CodecError."""
         return await self.master.log_range()
 
     async def caught_up(self, end: int) -> None:
-        """Return once the copy has the log up to `end`, and tables that are not older."""
+        """Return once the copy has the log up to `end`, and tables that were copied after that."""
         await self.slave.reached(end)
         while True:
             if await self.tables.copy():
@@ -95,10 +95,10 @@ async def open_mirror(
 ) -> AsyncIterator[Mirror]:
     """Copy the broker at `address` ("host:port") into the folder `root` inside the block.
 
-    `ha_address` is that of its replication port, which it says itself otherwise. `signer` signs requests,
-    `tls` is for the connection that carries them, `ha_tls` for that of the log, which needs a broker of
-    ours. Raises BrokerError (the broker does not answer), CodecError, OSError, StoreError (folder in use
-    or damaged), ServiceFailed.
+    `ha_address` is the address of its replication port; by default the broker is asked for it. `signer` signs
+    requests, `tls` is for the connection of requests, `ha_tls` for that of the log, which requires a broker
+    of this implementation. Raises BrokerError (the broker does not answer), CodecError, OSError, StoreError
+    (folder in use or damaged) or ServiceFailed.
     """
     supervisor = supervisor or Supervisor()
     peers = Peers("mirror", network=network, supervisor=supervisor, tls=lambda: tls, signer=signer)
@@ -143,7 +143,7 @@ async def open_mirror(
 
 
 def _told(address: str, properties: Mapping[str, str]) -> BrokerConfig:
-    """Read the properties of a broker that a copy needs. BrokerError if that cannot be."""
+    """Read the properties of a broker that a copy needs. Raises BrokerError if they are invalid."""
     try:
         told, _ = config_from_properties(
             BrokerConfig, {name: properties[name] for name in TOLD if name in properties}
@@ -160,9 +160,8 @@ def _ha_address(address: str, port: int) -> str:
 
 
 def _store_config(disk: Disk, root: Path, told: BrokerConfig) -> StoreConfig:
-    """Return the settings of the copy. Files have the sizes of the broker's, or of those that are there
-    already.
-    """
+    """Return the settings of the copy. Files have the sizes of existing ones, otherwise those of the
+    broker."""
     queues = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
     queue_size = max((adopted_size(disk, queue) or 0 for queue in queues), default=0)
     has_index = bool(disk.list(root / "index"))

@@ -1,8 +1,8 @@
 """A running broker: store, tables, services, listener, and registration at the name servers.
 
-It starts in this order: bind the address (message ids contain the port), lock and recover the store, load the
-tables, serve, register. It stops in this order, also when cancelled: unregister, close the connections, store
-the ends of transactions that wait for the disk, save the tables, close the store.
+Order of a start: bind the address (message ids contain the port), lock and recover the store, load the
+tables, serve, register. Order of a stop, also when cancelled: unregister, close the connections, store the
+ends of transactions that wait for the disk, save the tables, close the store.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from codec.names import reply_topic
 from codec.selector import parse_sql92
 
 UNREGISTER_SECONDS = 2.0
-"""The longest time that a stop waits for name servers."""
+"""Longest time that a stop waits for name servers."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A broker that serves. `address` is the "ip:port" that clients use."""
+    """A running broker. `address` is the "ip:port" that clients use."""
 
     address: str
     store_path: Path
@@ -92,9 +92,9 @@ async def open_broker(
 ) -> AsyncIterator[BrokerNode]:
     """Run a broker, registered once, inside the block.
 
-    Without `needs_vip` a port of the VIP channel or of replication that is in use is only logged. Without
-    `tls` only plain connections are accepted. Raises ConfigError, OSError (it cannot listen), VipPortTaken,
-    HaPortTaken, StoreError (folder in use or damaged), ServiceFailed.
+    Without `needs_vip`, a port of the VIP channel or of replication that is in use is only logged. Without
+    `tls`, only plain connections are accepted. Raises ConfigError, OSError (it cannot listen), VipPortTaken,
+    HaPortTaken, StoreError (folder in use or damaged) or ServiceFailed.
     """
     check_values(config)
     supervisor = supervisor or Supervisor()
@@ -120,7 +120,7 @@ async def open_broker(
             is_needed=needs_vip or config.broker_role == "SYNC_MASTER",
         )
         if ha_listener is not None:
-            # Java sets it at each start, too, whatever its file says
+            # As in Java, which sets this at each start, whatever the file says.
             config = replace(config, ha_listen_port=ha_listener.address[1])
         host = config.broker_ip1 or own_address(bound)
         settings = StoreConfig.of(config)
@@ -184,12 +184,12 @@ async def open_broker(
 
 
 def load_tables(broker: BrokerContext) -> None:
-    """Load what is saved beside the messages. StoreDamaged. Blocks."""
+    """Load the saved tables. Raises StoreDamaged. Blocks."""
     broker.files.load(has_messages=broker.store.commit_log_max_offset > 0)
 
 
 async def save_state(broker: BrokerContext) -> None:
-    """Store what only memory has, before the store closes."""
+    """Store all state that is only in memory, before the store closes."""
     await record_all_ends(broker)
     await broker.files.save_all()
 
@@ -216,7 +216,8 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Connect broker and store, once the tables are loaded: delayed and held requests follow arrivals."""
+    """Connect broker and store once the tables are loaded, so that arrivals wake delay levels, held pulls and
+    replication."""
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
         if not broker.config.enable_calc_filter_bit_map:
@@ -244,9 +245,9 @@ async def _run(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run listeners and services until `stop`.
+    """Run listeners and services until `stop` is set.
 
-    Once started it is shielded: a cancellation sets `stop` in `open_broker`, so that the stop is orderly.
+    Once started, this is shielded: a cancellation sets `stop` in `open_broker`, so that the stop is orderly.
     """
     config = broker.config
     with trio.CancelScope() as scope:
@@ -255,7 +256,7 @@ async def _run(
             start_services(broker, delays, services)
             if config.enable_property_filter:
                 nursery.start_soon(in_thread, parse_sql92, "TRUE")  # imports lark before a request needs it
-            # Another network than TCP has a clock that stands while the loop polls.
+            # On other networks than TCP, the clock is virtual and stands still while the loop polls.
             server = Server(
                 handler_table(broker),
                 limits=ServerLimits.of(config),

@@ -1,14 +1,14 @@
-"""Background services of broker and name server, and the one policy that all of them run under.
+"""Background services of broker and name server, and the policy under which they run.
 
-* An OSError is logged and counted, and the service starts again after `RETRY_SECONDS`: a disk or a network
-  recovers.
+* After an OSError, which is logged and counted, the service is restarted after `RETRY_SECONDS`: a disk or a
+  network may recover.
 * Any other exception is a programming error. All services of the block are cancelled, the stores are closed
-  in order, and ServiceFailed leaves the block: `rmq broker`, `rmq namesrv` and `rmq up` print it as their
-  last line and exit with 1.
+  in an orderly way, and the block raises ServiceFailed: `rmq broker`, `rmq namesrv` and `rmq up` print it as
+  their last line and exit with 1.
 * A service that returns has finished its work.
 
-What must survive a restart is state of the service's object, never of its coroutine. A connection is not a
-service: an error ends that connection alone (`broker.net.server`).
+State that must survive a restart belongs to the service's object, never to its coroutine. A connection is not
+a service: an error ends only that connection (`broker.net.server`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Supervisor:
                 return await self.run_once(name, service)
             except ServiceFailed:
                 raise
-            except Exception as error:  # the policy decides about all of them
+            except Exception as error:  # the policy covers all exceptions
                 if not _is_transient(error):
                     raise ServiceFailed(f"service {name} failed: {_describe(error)}") from error
                 self.errors[name] += 1
@@ -58,7 +58,7 @@ class Supervisor:
 
 
 class Services:
-    """The services of one block. `nursery` is for tasks that are no services."""
+    """The services of one block. `nursery` is for tasks that are not services."""
 
     def __init__(self, supervisor: Supervisor, nursery: trio.Nursery) -> None:
         self.nursery = nursery
@@ -71,9 +71,9 @@ class Services:
 
 @asynccontextmanager
 async def open_services(supervisor: Supervisor | None = None) -> AsyncIterator[Services]:
-    """Run services beside a block, and cancel them when it ends.
+    """Run services alongside a block, and cancel them when it ends.
 
-    Raises what the block raises, bare and not in a group, and ServiceFailed.
+    Raises the exception of the block itself, not in a group, and ServiceFailed.
     """
     failure: Exception | None = None
     try:
@@ -92,7 +92,7 @@ async def open_services(supervisor: Supervisor | None = None) -> AsyncIterator[S
 
 
 def _first_failure(group: BaseExceptionGroup[BaseException]) -> ServiceFailed | None:
-    """Return the failure of a service in a group of nothing else."""
+    """Return a ServiceFailed in a group that contains nothing else; None if there are other exceptions."""
     failures, others = group.split(ServiceFailed)
     first: BaseException | None = None if others else failures
     while isinstance(first, BaseExceptionGroup):
@@ -107,7 +107,7 @@ def _is_transient(error: Exception) -> bool:
 
 
 def _describe(error: Exception) -> str:
-    """Type, text and place of an error in one line."""
+    """Return type, text and source location of an error in one line."""
     frames = extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -1,4 +1,4 @@
-"""The clocks that a node is given, and the cores that this process may use."""
+"""Clocks for nodes, and the number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Timer = Callable[[], float]
 
 
 def system_now_ms() -> int:
-    """Return the wall clock of this machine."""
+    """Return the wall-clock time of this machine."""
     return time.time_ns() // 1_000_000
 
 

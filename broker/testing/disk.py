@@ -1,15 +1,16 @@
-"""A disk in memory that can lose power, be slow in parts and forget its page cache.
+"""A disk in memory that can lose power, be slow, and forget its page cache.
 
     disk = SimulatedDisk(seed=7)
     async with open_store(config, disk=disk, …) as store: …
     after = disk.power_cut()        # what a machine finds when it starts again
 
-A power cut keeps what was synced, and of the rest a random part, which the kind of file system limits
+A power cut keeps everything synced, and a random part of the rest, which the kind of file system limits
 (`broker.testing.power_cut.Journal`): single 4 KiB pages, lengths of files, and creations, renames and
-removals. A folder that is not kept takes with it what was in it. The seed decides. A sync that `on_call`
-fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
+removals. If a folder is lost, so is its content. The seed determines everything. A sync that `on_call` fails
+with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
+
 Files are sparse. A page of zeros is a hole unless it has a block and is in the page cache: `forget_pages` and
-`make_sparse` make holes of pages, as the kernel, `fallocate` and `cp` do. Time stamps are those of `now_ms`.
+`make_sparse` turn pages into holes, as the kernel, `fallocate` and `cp` do. Timestamps are those of `now_ms`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
 from broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors
 
 CAPACITY = 1 << 40
-"""Bytes of a disk for which none is given."""
+"""Default capacity of a disk in bytes."""
 
 
 class _Mapped:
@@ -49,11 +50,11 @@ class _Mapped:
         return self._file.cold.isdisjoint(self._pages(position, length)) if self._file.cold else True
 
     def release_pages(self, position: int, length: int) -> None:
-        """The page cache keeps them."""
+        """Do nothing: the page cache keeps the pages."""
 
     def populate_pages(self, position: int, length: int) -> bool:
         self._disk.call("populate")
-        _ = self.view[position]  # ValueError once closed
+        _ = self.view[position]  # raises ValueError if closed
         return True
 
     def reserve(self, position: int, length: int) -> None:
@@ -65,7 +66,7 @@ class _Mapped:
         self._file.cold.difference_update(self._pages(position, length))
 
     def read_ahead(self, is_on: bool) -> None:
-        """Nothing is read ahead."""
+        """Do nothing: nothing is read ahead."""
 
     def clear_from(self, position: int) -> bool:
         self._disk.call("clear")
@@ -88,9 +89,9 @@ class _Mapped:
 class SimulatedDisk(DurableFolders):
     """Files in memory; see `Disk`, and the module for power cuts.
 
-    `capacity` is in bytes. `loses_power` False records no more than a running broker needs: synced content is
-    not kept then, which costs time for large files. `on_call` is called with the name of each operation that
-    would block, and may raise OSError or take time.
+    `capacity` is in bytes. Without `loses_power`, only the data that a running broker needs is kept:
+    recording synced content costs time for large files. `on_call` is called with the name of each operation
+    that would block, and may raise OSError or take time.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class SimulatedDisk(DurableFolders):
         self._locks: set[Path] = set()
         self.on_call = on_call
         self.call_seconds = 0.0
-        """The time that each call takes in a cluster in memory, on trio's clock."""
+        """Time that each call takes in a cluster in memory, on trio's clock."""
         self.calls: Counter[str] = Counter()
         self.calls_in_loop: Counter[str] = Counter()
         """Calls made outside of `worker` blocks: a real disk would have stopped the event loop."""
@@ -136,22 +137,22 @@ class SimulatedDisk(DurableFolders):
         return self._capacity - self.used - PAGE * sum(len(file.blocks) for file in self._files.values())
 
     def allocate(self, file: File, pages: Iterable[int]) -> None:
-        """Give pages of a file their blocks. OSError (ENOSPC) if there are not enough."""
+        """Allocate blocks for pages of a file. Raises OSError (ENOSPC) if there are not enough."""
         wanted = file.blocks.union(pages)
         if self._capacity < CAPACITY and self._free < PAGE * len(wanted - file.blocks):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         file.blocks = wanted
 
     def unreserved_pages(self) -> dict[Path, list[int]]:
-        """Return the pages that were written through mappings and never reserved.
+        """Return the pages that were written through mappings but never reserved.
 
-        On a full disk such a write ends the process.
+        On a full disk, such a write kills the process.
         """
         return {path: pages for path, file in self._files.items() if (pages := file.unreserved())}
 
     @contextlib.contextmanager
     def worker(self) -> Iterator[Counter[str]]:
-        """Yield a block that stands for a worker thread; counts its calls."""
+        """Treat the block as a worker thread, and yield the counter of its calls."""
         before, self._in_worker = self._in_worker, Counter()
         try:
             yield self._in_worker
@@ -251,7 +252,7 @@ class SimulatedDisk(DurableFolders):
             self._changes.add(path.parent, {path: None})
 
     def file_sync(self) -> None:
-        """None: what a sync does is the same in either way."""
+        """Return None: both ways to sync would do the same."""
 
     def sync_file(self, path: Path) -> None:
         file = self._files.get(path)
@@ -296,27 +297,28 @@ class SimulatedDisk(DurableFolders):
     # --- what happens to a disk
 
     def set_modified(self, path: Path, modified_ms: int) -> None:
-        """Set the modification time of a file. KeyError."""
+        """Set the modification time of a file. Raises KeyError."""
         file = self._files[path]
         file.see()
         file.modified_ms = modified_ms
 
     def forget_pages(self) -> None:
-        """Empty the page cache: whatever is read next has to come from the disk."""
+        """Empty the page cache, so that the next reads need the disk."""
         for file in self._files.values():
             file.cold.update(range(-(-len(file.buffer) // PAGE)))
 
     def make_sparse(self) -> None:
-        """Make holes of all pages of zeros, as `cp --sparse=always` does in a copy."""
+        """Turn all pages of zeros into holes, as `cp --sparse=always` does in a copy."""
         for file in self._files.values():
             file.make_sparse()
 
     def cold_pages(self, path: Path) -> frozenset[int]:
-        """Return the numbers of the pages of a file that are not in the page cache. KeyError."""
+        """Return the numbers of the pages of a file that are not in the page cache. Raises KeyError."""
         return frozenset(self._files[path].cold)
 
     def killed(self) -> SimulatedDisk:
-        """Return the disk as the next process finds it after this one died: every write is there, no lock is."""
+        """Return the disk as the next process finds it after a kill of this one: with every write, without
+        locks."""
         after = SimulatedDisk(
             self._seed, now_ms=self._now_ms, loses_power=self._loses_power, capacity=self._capacity
         )
@@ -335,7 +337,7 @@ class SimulatedDisk(DurableFolders):
         return after
 
     def power_cut(self, journal: Journal = Journal.NONE) -> SimulatedDisk:
-        """Return the disk as it is after power was lost now. This one stays as it is."""
+        """Return the disk as it would be after a power cut now. This one is unchanged."""
         rng = self._rng
         self._note_changes()
         kept = survivors(self._durable, self._changes, journal, rng)
@@ -352,18 +354,17 @@ class SimulatedDisk(DurableFolders):
         return after
 
     def _note_changes(self) -> None:
-        """Give files that were written their times, before the disk is copied."""
+        """Set the modification times of written files, before the disk is copied."""
         for file in self._files.values():
             self._note_change(file)
 
     def contents(self) -> dict[Path, bytes]:
-        """Return the content of every file as a program reads it."""
+        """Return the content of every file, as programs read it."""
         return {path: file.content() for path, file in self._files.items()}
 
     def synced(self) -> dict[Path, bytes]:
-        """Return the part of it that a power cut cannot take: of files whose names are durable, what was
-        synced.
-        """
+        """Return the content that survives any power cut: the synced content of files whose names are
+        durable."""
         folders = {Path("/")}
         found = {}
         for path, file in sorted(self._durable.items()):

@@ -1,4 +1,4 @@
-"""A file of the simulated disk: what was written, and what is on the platter."""
+"""A file of the simulated disk: its written content, and its content on the disk."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from broker.disk import PAGE
 
 CHANGES_SEEN = 1 << 20
-"""Up to this size a file's modification time follows writes through a mapping; that of a larger one its
-syncs."""
+"""Size up to which the modification time of a file follows writes through a mapping; that of a larger file
+follows its syncs."""
 
 PIECE = 1 << 20
-"""Bytes that are compared with zeros together, a multiple of a page."""
+"""Bytes that are compared with zeros at once, a multiple of a page."""
 _ZEROS = bytes(PIECE)
 
 
@@ -22,10 +22,10 @@ def _is_blank(content: bytes) -> bool:
 
 
 class File:
-    """Content now, and as it is on the platter.
+    """The current content, and the content on the disk.
 
-    `dropped` are the pages, by number, that a failed sync has not written and counts as clean; `cold` are
-    numbers of pages outside the page cache, `blocks` of those that have a place on the disk.
+    `dropped` has the pages, by number, that a failed sync has not written but counts as clean; `cold` has the
+    numbers of pages outside the page cache, `blocks` of those that have a block on the disk.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -44,16 +44,15 @@ class File:
         self.buffer = buffer
 
     def unreserved(self) -> list[int]:
-        """Return the numbers of pages that were written and have no block: a real disk may have had none
-        left.
-        """
+        """Return the numbers of pages that were written but have no block: a real disk might have been
+        full."""
         content = self.content()
         pages = range(-(-len(content) // PAGE))
         return [n for n in pages if n not in self.blocks and any(content[n * PAGE : (n + 1) * PAGE])]
 
     def data_pages(self, start: int, stop: int) -> Iterator[int]:
-        """Yield the numbers of the pages of a range that a file system calls data: those that hold anything
-        but zeros, and of those that have blocks and nothing else, the ones in the page cache.
+        """Yield the numbers of the pages of a range that a file system reports as data: those with bytes
+        other than zero, and those with blocks that are in the page cache.
         """
         warm = self.blocks - self.cold
         for at in range(start // PAGE * PAGE, stop, PIECE):
@@ -65,19 +64,19 @@ class File:
         return _is_blank(self.buffer[number * PAGE : (number + 1) * PAGE])
 
     def make_sparse(self) -> None:
-        """Take the blocks of pages of zeros."""
+        """Remove the blocks of pages of zeros."""
         self.blocks = {number for number in self.blocks if not self._is_blank(number)}
 
     def content(self) -> bytes:
         return self.buffer[:]
 
     def drop(self) -> None:
-        """A sync fails: what it should have written counts as clean."""
+        """Simulate a failed sync: the pages that it should have written count as clean."""
         pages = zip(_pages(self.content()), _pages(self.durable.ljust(len(self.buffer), b"\0")), strict=False)
         self.dropped |= {number: new for number, (new, old) in enumerate(pages) if new != old}
 
     def see(self) -> bool:
-        """Return True if the content is another than when it was last seen; always False for a large file."""
+        """Return True if the content has changed since the last call; always False for a large file."""
         if len(self.buffer) > CHANGES_SEEN:
             return False
         before, self.checksum = self.checksum, zlib.crc32(self.buffer)
@@ -93,7 +92,8 @@ def copied(content: bytes, file: File, durable: bytes, *, keeps_dropped: bool = 
 
 
 def without_dropped(file: File) -> bytes:
-    """Return the content that a sync after a failed one leaves: pages not written since stay as they were."""
+    """Return the content after a sync that follows a failed one: dropped pages that were not written since
+    keep their old content."""
     pages = []
     old = file.durable.ljust(len(file.buffer), b"\0")
     for number, new in enumerate(_pages(file.content())):

@@ -1,9 +1,10 @@
 """A cluster inside this process, for tests and trials: one name server and one broker on free ports.
 
-It uses fewer resources than Java's defaults: the store is a temporary folder that is removed; commit log
-files have 64 MiB, consume queue files 30,000 entries, an index file 100,000 slots and 400,000 entries (all
-sparse); the name server saves nothing. A store folder with files keeps their sizes. Any broker property can
-be set by its snake_case name: `embedded(message_delay_level="1s 2s", auto_create_topic_enable=False)`.
+It uses fewer resources than Java's defaults: the store is a temporary folder, which is removed; commit-log
+files have 64 MiB, consume-queue files 30,000 entries, index files 100,000 slots and 400,000 items (all
+sparse); the name server saves nothing. In a store folder with files, their sizes are kept. Any broker
+property can be set by its snake_case name: `embedded(message_delay_level="1s 2s",
+auto_create_topic_enable=False)`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ ALONE: dict[str, Any] = {
     "broker_fast_failure_enable": False,
     "busy_poll_micros": 0,
 }
-"""Defaults for tests: a refusal because a busy machine is slow would send clients nowhere, and the event loop
-may be that of the client."""
+"""Defaults for tests: clients that are refused because a busy machine is slow have no other broker to go to,
+and the event loop may also run the client."""
 LIGHT_INDEX = {"max_hash_slot_num": 100_000, "max_index_num": 400_000}
 
 
@@ -67,10 +68,10 @@ async def embedded(
     tls: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
-    """Run a name server and a broker that is registered there inside the block. The store is closed cleanly.
+    """Run a name server and a broker registered there inside the block. The store is closed cleanly.
 
-    `store` None is a temporary folder. `tls`: properties of TLS of both servers, by Java's names
-    (`tls.server.certPath`). Raises ConfigError (an unknown setting), OSError (a port is in use).
+    If `store` is None, a temporary folder is used. `tls` has the TLS properties of both servers, by Java's
+    names (`tls.server.certPath`). Raises ConfigError (an unknown setting) or OSError (a port is in use).
     """
     with store_folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
@@ -93,7 +94,8 @@ def accepting(entries: Mapping[str, str] | None, **surroundings: Any) -> TlsAcce
 async def open_member(
     namesrv: str, root: Path, settings: dict[str, Any], *, disk: Disk = REAL, **surroundings: Any
 ) -> AsyncIterator[Cluster]:
-    """Run a broker on the store folder `root` inside the block; `surroundings` as of `open_broker`."""
+    """Run a broker on the store folder `root` inside the block; `surroundings` are options of
+    `open_broker`."""
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
@@ -103,7 +105,7 @@ async def open_member(
 
 @contextmanager
 def store_folder(store: str | Path | None) -> Iterator[Path]:
-    """Yield the folder of a store; for None a temporary one, which is removed when the block ends."""
+    """Yield the folder of a store; for None, a temporary one that is removed when the block ends."""
     if store is not None:
         yield Path(store).absolute()
         return
@@ -112,7 +114,7 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
 
 
 def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
-    """Small file sizes for a new store, or a new index; files that are there have theirs."""
+    """Return small file sizes for a new store or a new index; existing files keep their sizes."""
     if disk.state(root / "commitlog") is None:
         return LIGHT_FILES | LIGHT_INDEX
     # A store does not adopt the length of a single short queue file, which may have been cut off.
@@ -126,14 +128,14 @@ def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:
-    """Return a configuration from snake_case settings. ConfigError for unknown names and values of a wrong
-    kind.
+    """Return a configuration from snake_case settings. Raises ConfigError for unknown names and values of a
+    wrong type.
     """
     unknown = settings.keys() - set(BrokerConfig.__struct_fields__)
     if unknown:
         raise ConfigError(f"no broker property is called {', '.join(sorted(unknown))}")
     try:
-        # the constructor does not check kinds, a conversion does
+        # The constructor does not check types; a conversion does.
         return msgspec.convert(msgspec.to_builtins(BrokerConfig(**settings)), BrokerConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"configuration: {error}") from error
@@ -141,7 +143,8 @@ def checked_config(settings: dict[str, Any]) -> BrokerConfig:
 
 @contextmanager
 def embedded_in_thread(**settings: Any) -> Iterator[Cluster]:
-    """Run `embedded` in a thread until the block ends, for programs without trio; raise the same."""
+    """Run `embedded` in a thread until the block ends, for programs without trio. Raises the same
+    exceptions."""
     started: Future[tuple[Cluster, trio.lowlevel.TrioToken, trio.Event]] = Future()
     ended: Future[None] = Future()
     thread = threading.Thread(target=_run_in_thread, args=(settings, started, ended), name="rmq", daemon=True)

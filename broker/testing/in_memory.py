@@ -1,10 +1,10 @@
-"""A whole cluster and its network inside one trio program, for tests on a virtual clock: minutes pass in
-milliseconds.
+"""A whole cluster and its network inside one trio program, for tests on a virtual clock, where minutes pass
+in milliseconds.
 
-Nothing waits for the outside: connections and files are in memory (a store folder that is given is real),
-work for worker threads runs in place (it takes `disk_seconds` of trio's clock), wall-clock time is trio's,
-random numbers have a seed. On `MockClock(autojump_threshold=0)` a program has the same times on every
-machine; tasks of one moment run in any order, as always in trio.
+Nothing waits for the outside world: connections and files are in memory (unless a real store folder is
+given), work for worker threads runs inline (taking `disk_seconds` on trio's clock), wall-clock time is
+trio's, and random numbers have a seed. On `MockClock(autojump_threshold=0)`, a program has the same times on
+every machine; tasks that are ready at the same time run in any order, as always in trio.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ LOST: Final = Lost.LOST
 """The request is lost on its way and gets no reply."""
 
 OnRequest = Callable[[str, RemotingCommand], Awaitable[RemotingCommand | Lost | None]]
-"""`await on_request("host:port", request)` returns None to pass the request on, or a command as the reply
-to it."""
+"""`await on_request("host:port", request)` returns None to pass the request on, a command to reply with, or
+LOST."""
 
 
 class MemoryListener:
@@ -98,13 +98,14 @@ class MemoryNetwork:
         self._client_ports = itertools.count(FIRST_CLIENT_PORT)
 
     def listen(self, host: str, port: int, backlog: int = 0) -> MemoryListener:
-        """Bind an address. Raises OSError when it is in use. Port 0 is not supported."""
+        """Bind an address. Raises OSError if it is in use. Port 0 is not supported."""
         if (host, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         return MemoryListener((host, port), self._listeners)
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """Connect to an address. ConnectionRefusedError without a listener, and for a time after `cut`."""
+        """Connect to an address. Raises ConnectionRefusedError without a listener, and for a time after
+        `cut`."""
         listener = self._listeners.get((host, port))
         if listener is None or listener.server is None or trio.current_time() < listener.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
@@ -123,7 +124,7 @@ class MemoryNetwork:
         return ours
 
     def cut(self, host: str, port: int, seconds: float) -> None:
-        """Break the connections to an address, and refuses new ones for `seconds`."""
+        """Break the connections to an address, and refuse new ones for `seconds`."""
         listener = self._listeners[host, port]
         listener.refuses_until = trio.current_time() + seconds
         listener.cut()
@@ -158,7 +159,7 @@ async def _up(
 
 
 async def _down(server: MemoryStream, client: MemoryStream, speaking: trio.Lock) -> None:
-    """Transfer complete frames only: replies of `_up` are sent between them."""
+    """Transfer complete frames only, because replies of `_up` are sent between them."""
     frames = _Frames()
     async for data in server:
         for frame in frames.feed(data):
@@ -194,7 +195,7 @@ class _Frames:
 START_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
 FIRST_PORT, PORT_STEP = 10911, 10
-"""Ports of the brokers, in the order of their start."""
+"""Port of the first broker, and distance to the next one, in the order in which they start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,12 +213,13 @@ class _Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCluster(Cluster):
-    """A cluster whose addresses only its own clients know: `Producer("group", **cluster.client())`."""
+    """A cluster that only its own clients can reach: `Producer("group", **cluster.client())`."""
 
     surroundings: _Surroundings
 
     def client(self) -> dict[str, Any]:
-        """Options for one client of this cluster (InstanceOptions), with random numbers of its own."""
+        """Return options for one client of this cluster (InstanceOptions), with a separate random
+        generator."""
         around = self.surroundings
         return {
             "namesrv": self.namesrv,
@@ -227,7 +229,7 @@ class MemoryCluster(Cluster):
         }
 
     def now_ms(self) -> int:
-        """Wall-clock time of the cluster and its clients, epoch milliseconds."""
+        """Return the wall-clock time of the cluster and its clients in epoch milliseconds."""
         return self.surroundings.now_ms()
 
     def broker(
@@ -238,12 +240,13 @@ class MemoryCluster(Cluster):
         disk_seconds: float = 0.0,
         **settings: Any,
     ) -> AbstractAsyncContextManager[Cluster]:
-        """Return one more broker, until its block ends; give it a `broker_name` of its own. Settings as for
-        `embedded`, also `listen_port`, for one that comes back."""
+        """Return a context manager that runs another broker, which needs a different `broker_name`. Settings
+        are those of `embedded`, and also `listen_port`, for a broker that comes back."""
         return _open(self.surroundings, store, disk, disk_seconds, settings)
 
     def cut(self, address: str, seconds: float = 0.0) -> None:
-        """Break all connections to a server ("host:port") and refuses new ones for `seconds`. KeyError."""
+        """Break all connections to a server ("host:port"), and refuse new ones for `seconds`. Raises
+        KeyError."""
         host, _, port = address.rpartition(":")
         self.surroundings.network.cut(host, int(port), seconds)
 
@@ -260,12 +263,12 @@ async def embedded_in_memory(
     tls: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[MemoryCluster]:
-    """Yield a name server, a broker that is registered there, and their network; all end with the block.
+    """Run a name server, a broker registered there, and their network inside the block.
 
-    `store` is a real folder; without it files are in memory, on `disk` (e.g. a SimulatedDisk) if one is
-    given. `on_request` may see, delay, answer or lose requests (`broker.testing.in_memory`).
-    `disk_seconds`: the time that each piece of work on files takes. `start_ms` is the wall-clock time at the
-    start, epoch ms. `tls` and settings as for `embedded`; TLS files are real ones. Raises ConfigError.
+    `store` is a real folder; without it, files are in memory, on `disk` (e.g. a SimulatedDisk) if it is
+    given. `on_request` may see, delay, answer or lose requests (`OnRequest`). `disk_seconds` is the time that
+    each operation on files takes. `start_ms` is the wall-clock time at the start, in epoch ms. `tls` and
+    settings are those of `embedded`; TLS files are real. Raises ConfigError.
     """
     begun = trio.current_time()
 
@@ -325,7 +328,8 @@ async def _open(
 
 
 def _in_place_of_threads(seconds: float, disk: Disk = REAL) -> InThread:
-    """Run work at once: a virtual clock waits for no thread. On a simulated disk it counts as a worker's."""
+    """Return a function that runs work inline, because a virtual clock does not wait for threads. On a
+    simulated disk, the calls count as those of a worker."""
 
     async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(seconds)

@@ -1,7 +1,7 @@
-"""Decides which operations and pages of a simulated disk outlive a power cut without having been synced.
+"""Selection of the unsynced operations and pages of a simulated disk that survive a power cut.
 
-The kinds of file systems differ in the order in which operations get to the disk. Pages of mapped files may
-get there in any order, or not at all, on all of them.
+Kinds of file systems differ in the order in which operations reach the disk. Pages of mapped files may reach
+it in any order, or not at all, on all of them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Journal(enum.Enum):
     """The operations that a file system writes to its journal, and so keeps in order."""
 
     NONE = "strict POSIX"
-    """Any of the creations, renames and removals may be lost, whatever was done after them."""
+    """Any of the creations, renames and removals may be lost, whatever happened after them."""
     METADATA = "journalled metadata"
-    """Operations survive in their order: none without all before it (XFS, ext4 with data=writeback)."""
+    """Operations survive in order: none without all earlier ones (XFS, ext4 with data=writeback)."""
     ORDERED = "journalled, ordered data"
-    """As METADATA; content that was written as a whole is there as soon as its length is (ext4)."""
+    """Like METADATA; content that was written as a whole is present if its length is (ext4)."""
 
 
 FOLDER = File(0)
-"""Stands for a folder among the names that are durable, or change."""
+"""Represents a folder among the names that are durable or change."""
 
 Change = dict[Path, File | None]
-"""Names that an operation gave a file, or None to; one operation is done as a whole or not at all."""
+"""Names to which an operation assigned a file, or None; an operation is atomic."""
 
 
 def apply(change: Change, names: dict[Path, File]) -> None:
@@ -47,20 +47,20 @@ def apply(change: Change, names: dict[Path, File]) -> None:
 
 
 class Changes:
-    """The operations that were not synced, by folder, with their numbers in the order of all."""
+    """The unsynced operations by folder, with sequence numbers."""
 
     def __init__(self) -> None:
         self._by_folder: dict[Path, list[tuple[int, Change]]] = {}
         self._last = 0
         self.synced = 0
-        """The highest number of an operation that was synced."""
+        """The highest sequence number of a synced operation."""
 
     def add(self, folder: Path, change: Change) -> None:
         self._last += 1
         self._by_folder.setdefault(folder, []).append((self._last, change))
 
     def pop(self, folder: Path) -> list[Change]:
-        """Take the operations in a folder, which is synced."""
+        """Remove and return the operations in a folder, which is synced."""
         numbered = self._by_folder.pop(folder, [])
         self.synced = max(self.synced, *(number for number, _ in numbered), 0)
         return [change for _, change in numbered]
@@ -88,7 +88,7 @@ class Changes:
 def survivors(
     durable: Mapping[Path, File], changes: Changes, journal: Journal, rng: random.Random
 ) -> list[tuple[Path, File, bytes]]:
-    """Names, sorted, with their files and what is left of the content."""
+    """Return the surviving names, sorted, with their files and the surviving content."""
     page_odds, operation_odds = rng.choice(ODDS), rng.choice(ODDS)
     names = dict(durable)
     for change in _kept(changes, journal, operation_odds, rng):
@@ -110,9 +110,8 @@ def _kept(changes: Changes, journal: Journal, odds: float, rng: random.Random) -
 
 
 def _survived(file: File, journal: Journal, rng: random.Random, odds: float) -> bytes:
-    """Return the synced content with some of the pages that were written since, and the length of then or of
-    now.
-    """
+    """Return the synced content with some of the pages written since, and with the synced or the current
+    length."""
     now, durable = file.content(), file.durable
     if now == durable:
         return durable
