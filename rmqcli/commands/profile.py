@@ -145,10 +145,10 @@ def add(
 ) -> None:
     """Add a profile.
 
-    --map, --timeout, --tls… and the account are also saved: of a key file its path, but keys from a pipe
-    (--secret-key-file /dev/stdin) in the profiles file, which only its owner may read. Changes of a protected
-    cluster that ask for confirmation require the name of the profile, typed or as --confirm NAME; --yes is
-    not enough, however the name servers are given.
+    --map, --timeout, --tls… and the account are also saved: for a key file, only its path; keys from a pipe
+    (--secret-key-file /dev/stdin) are stored in the profiles file, which only its owner may read. Changes of
+    a protected cluster that ask for confirmation require the name of the profile, typed or as --confirm NAME;
+    --yes is not enough, however the name servers are given.
     """
     from rmqcli.cli.profiles import Profile
 

@@ -62,7 +62,8 @@ def top(
     end the command: its groups and topics remain, dimmed, with the time since its loss.
 
     Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then; JSON
-    has one list a line. They cover the brokers that respond; with --once, the exit code is 3 if one does not.
+    has one list per line. These figures cover the brokers that respond; with --once, the exit code is 3 if
+    one does not.
     """
     from rmqcli.top.view import COLUMNS, KINDS, View
 

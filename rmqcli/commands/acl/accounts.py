@@ -249,9 +249,10 @@ def set_account(
 ) -> None:
     """Create or change an account of 4.9; settings that are not given are kept, except --admin.
 
-    The secret key is always required, because brokers refuse an account without one; a terminal prompts for
-    it. Java's brokers read their files again after up to 5 seconds; until then, permissions that are not
-    given are DENY. Brokers that refuse or do not respond are reported, and the exit code is 3.
+    The secret key is always required, because brokers refuse an account without one; on a terminal, the
+    command prompts for it. Java's brokers read their files again after up to 5 seconds; until then,
+    permissions that are not given are DENY. Brokers that refuse or do not respond are reported, and the exit
+    code is 3.
     """
     from rmqcli.plans.accounts import account_of, explained
 

@@ -139,8 +139,9 @@ def create(
 ) -> None:
     """Create a user on brokers of 5.x and their slaves.
 
-    A terminal prompts for the password. Brokers keep users even while authenticationEnabled=false. Brokers
-    that already have the user, refuse or do not respond are reported, and the exit code is 3.
+    On a terminal, the command prompts for the password. Brokers keep users even while
+    authenticationEnabled=false. Brokers that already have the user, refuse or do not respond are reported,
+    and the exit code is 3.
     """
     from codec.bodies.acl import UserInfo
 

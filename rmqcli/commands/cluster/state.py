@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 OnlyOption = Annotated[
     str | None,
-    Option(
-        "--only", metavar="AREAS", help="Only these, comma-separated: topics, groups, kv, config, offsets."
-    ),
+    Option("--only", metavar="AREAS", help="Areas, comma-separated: topics, groups, kv, config, offsets."),
 ]
 AllOption = Annotated[
     bool,
@@ -104,8 +102,8 @@ def dump(
 
     Names are sorted, so equal clusters give equal bytes, which suits version control. Only masters are
     queried. Of the entries of name servers, those of ordered topics and of --namespace are included, because
-    a name server does not list its namespaces. Brokers that do not respond are in the member missing, and the
-    exit code is 3, as it is if entries differ between name servers.
+    a name server does not list its namespaces. Brokers that do not respond are listed in the member missing.
+    The exit code is then 3, as it is if entries differ between name servers.
     """
     from rmqcli.client.admin.topics import ORDER_NAMESPACE
     from rmqcli.plans.metadata.document import AREAS, areas_of, document_of, encoded

@@ -205,7 +205,8 @@ IfMissingOption = Annotated[
     bool, Option("--if-missing", help="Create it only on brokers that do not have it.")
 ]
 ReplaceOption = Annotated[
-    bool, Option("--replace", help="Overwrite all settings of an existing one; others get their defaults.")
+    bool,
+    Option("--replace", help="Overwrite an existing one; settings that are not given get their defaults."),
 ]
 
 

@@ -113,7 +113,7 @@ RetriesOption = Annotated[
         min=0,
         max=_MAX_INT,
         help="Retries of a message before it becomes a dead letter, for clients that do not send a number "
-        "themselves, as Java's push consumers do.",
+        "themselves; Java's push consumers do.",
     ),
 ]
 RetryQueuesOption = Annotated[

@@ -167,7 +167,7 @@ def update(
     """Create a static topic (5.x) or add queues to it; new queues go to the brokers with the fewest.
 
     Shows the new queues and asks for confirmation; without a terminal, --yes is required. The plan is saved
-    in a file: --file carries it out again if a broker failed meanwhile.
+    in a file: --file carries it out again if a broker fails.
     """
     from rmqcli.plans.static_topics import GROWN, Move, grown, plan_of
 
@@ -200,7 +200,7 @@ def remap(
 
     Messages stay where they are; new ones go to the new brokers. Shows the queues that move and asks for
     confirmation; without a terminal, --yes is required. The plan is saved in a file: --file carries it out
-    again if a broker failed meanwhile.
+    again if a broker fails.
     """
     from rmqcli.plans.static_topics import MOVED, moved, plan_of
 
