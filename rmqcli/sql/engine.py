@@ -23,7 +23,10 @@ from rmqcli.sql.stores import Bounds, bounds_of
 from rmqcli.sql.table import TopicTable
 
 BATCH_ROWS = 256
-"""The rows of a result that are in memory at once, in addition to the memory of DuckDB."""
+"""The rows of a result that are in memory at once, in addition to the memory of DuckDB.
+
+A row may have a body of 4 MiB.
+"""
 EVERYTHING = "rmq.messages"
 _BASE = "~"
 """The first character of the tables below the views. No topic name contains it."""

@@ -368,6 +368,7 @@ class LitePullConsumer(Client):
             held = self._held.pop(queue)
             held.drop()
             self._turn.remove(held)
+            # The next poll must not acknowledge messages of a queue that was released.
             if self._last is held:
                 self._last = None
         if leaving:

@@ -22,7 +22,10 @@ QUICK = 0.5  # a broker that replies sooner without messages does not hold pulls
 IDLE = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)  # after consecutive replies of this kind
 
 SHORT_STEP = 32
-"""In offsets: quick replies without messages that advance by less are paused after `SHORT_STEPS` in a row."""
+"""In offsets: quick replies without messages that advance by less are paused after `SHORT_STEPS` in a row.
+
+Without a pause, a broker with such replies gets over 2,000 pulls per second.
+"""
 SHORT_STEPS = 16
 SHORT_PAUSE = 0.01
 

@@ -107,6 +107,7 @@ class ConcurrentService:
                 log.warning("broadcasting: %s was not consumed and is dropped", message.msg_id)
         else:
             for message in failed:
+                # The messages of a closed queue are delivered to its next owner, so they are not sent back.
                 if not held.closed and not await self._back.send_back(message, delay_level):
                     consumed_again(message)
                     kept.append(message)

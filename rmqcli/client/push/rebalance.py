@@ -131,6 +131,7 @@ class PushRebalance(Rebalance):
             del state.troubles[key]
         held = [one for queue, one in state.queues.items() if queue.topic == topic and not one.retiring]
         leaving = [one for one in held if one.queue not in mine or self._broken(one)]
+        # Nothing has changed: no new version, no heartbeat.
         if not leaving and mine <= state.queues.keys():
             return
         released = await self._release(leaving)

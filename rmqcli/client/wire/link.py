@@ -346,6 +346,7 @@ class Link:
             if isinstance(call, Call):
                 call.end(command)
         if lost is not None:
+            # Closed only now, because replies that arrived before the end still count.
             self.close(lost)
         return requests
 

@@ -98,6 +98,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list
     low = CommitLogFiles(store).files[0].base or 0
     if previous is None or not (store / "consumequeue").is_dir():
         return []
+    # The log still contains the end of the earlier export, so nothing in between was removed.
     if (previous.commit_log_offset(str(store.resolve())) or 0) >= low:
         return []
     if rows.tags or rows.begin_time is not None or rows.end_time is not None:
@@ -184,6 +185,7 @@ def _stand_ins(store: Path, rows: RowFilter, keys: Set[tuple[str, int]]) -> Coun
             key = queue.topic or "", queue.queue_id or 0
             entries = queue.files.entries(max(rows.begin or 0, rows.done_of(*key)), rows.end)
             for entry in entries if key in keys else ():
+                # Larger records are not read, because no message that replaces a lost one is so large.
                 if entry.size <= LARGEST and entry.commit_log_offset >= low:
                     message = log.message(entry.commit_log_offset)
                     found[key] += message is not None and is_stand_in(message)

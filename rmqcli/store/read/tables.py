@@ -161,6 +161,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
             if not store.is_dir() and candidate == path:
                 raise
         except BodyError as error:
+            # The damage of the table itself is reported, not that of its `.bak`.
             problem = problem or DamagedFile(candidate, CorruptionError(str(error)))
     if problem is not None:
         raise problem

@@ -56,6 +56,8 @@ class QueueWriter:
             self._start(entry.queue_offset)
         elif gap < 0 and (entry.queue_offset == 0 or self._may_go_back):
             self._restart(entry.queue_offset)
+        # A damaged queue offset must not pass for a queue that begins again, which would remove the entries
+        # before it: only 0 followed by 1 does.
         elif gap < 0 or gap > MAX_GAP or (gap and self._is_only_restarted):
             raise CorruptionError(
                 f"{entry.topic} queue {entry.queue_id}: "

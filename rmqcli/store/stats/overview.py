@@ -137,6 +137,7 @@ def _log_range(store: Path, newest: int) -> tuple[int, int]:
     except (FileNotFoundError, NotADirectoryError):
         return 0, 0
     known = _known_record(store, newest)
+    # The last files may be preallocated and without records yet.
     for file in reversed(files):
         base = file.base or 0
         with mapped(file) as data:
