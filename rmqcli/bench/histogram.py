@@ -111,6 +111,7 @@ def check_load(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
         if old.get(name) != new[name]:
             raise NotComparable(f"{name} is {old.get(name)} there and {new[name]} here")
     try:
+        # Reads every figure, so that a malformed document is reported before the run.
         list(_differences(old, old, 0))
     except (KeyError, TypeError, AttributeError, ValueError):
         raise NotComparable(_EXPECTED) from None

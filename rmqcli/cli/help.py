@@ -155,6 +155,7 @@ def _rows_panel(command: Any, options: dict[str, Row]) -> dict[str, list[Row]]:
 def _common_options(formatter: Any, rows: list[Row], panels: dict[str, list[Row]]) -> None:
     written = formatter.getvalue().count("\n")
     room = LINES - written - 4  # a blank line and a title; a blank line and the line on global options
+    # One option is shown here even if it does not fit.
     fitting = next(n for n in range(len(rows), -1, -1) if n <= 1 or _height(formatter, rows[:n]) <= room)
     _rows(formatter, "Options", rows[:fitting])
     _text(formatter, GLOBAL_LINE)

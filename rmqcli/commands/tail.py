@@ -162,6 +162,7 @@ def tail(
 
     async def end_with_reader() -> None:
         await reader_gone(1)
+        # Ends the command without a message, with exit code 0 (`rmqcli.cli.errors`).
         raise BrokenPipeError
 
     import trio

@@ -77,6 +77,7 @@ def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:
 def _show_bars(counts: Mapping[str, int]) -> None:
     highest = max(counts.values(), default=0)
     for name, count in counts.items():
+        # At least one block: a small count must not look like none.
         print(f"  {name} {count:>12,}  {'█' * max(count * _BAR // highest, 1)}")
 
 

@@ -159,6 +159,7 @@ def _spark(counts: Sequence[int]) -> str:
     """Return counts as a line of bars, one unit wide each."""
     highest = max(*counts, 1)
     bars = (
+        # At least one unit high: a small count must not look like none.
         f"M{place} {_SPARK_HEIGHT}v-{max(round(count * _SPARK_HEIGHT / highest, 1), 1)}h.8v{_SPARK_HEIGHT}h-.8z"
         for place, count in enumerate(counts)
         if count
