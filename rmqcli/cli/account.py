@@ -8,8 +8,8 @@ file. The secret key comes from the first of these that is set:
     --secret-command COMMAND   the first line that COMMAND prints, for example 'pass rmq'
     RMQ_SECRET_KEY             the secret key itself
     RMQ_SECRET_KEY_FILE        a file, as above
-    the profile                what `rmq profile add` or `edit` kept of these options, or `rmq profile import`
-    the terminal               where the secret key is asked for
+    the profile                these options as stored by `rmq profile add`, `edit` or `import`
+    the terminal               a prompt for the secret key
 
 Secrets that belong to another access key are ignored. RMQ_SECURITY_TOKEN, or a key file, may add a security
 token. No secret key is displayed, logged or put on a command line; a key file that others may read causes a

@@ -134,8 +134,8 @@ def consume(
     beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit code 130), after
     --count messages (with --exec: tries), or after --idle seconds without a message; then the exit code is 3
     if some queues could not be read or some commands failed, 1 if all commands failed, and that of the
-    brokers' error if nothing was consumed. SIGTERM and SIGHUP end it too. The command leaves the group before
-    it ends, so that unfinished messages go to another member at once.
+    brokers' error if nothing was consumed. SIGTERM and SIGHUP also end it. The command leaves the group
+    before it ends, so that unfinished messages go to another member at once.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.render import Output

@@ -1,8 +1,8 @@
 """Writes to a pipe and waits until the reader has read the data.
 
 A pipe of one page is writable only when it is empty, so the system reports when the reader has read
-everything. If other processes may write to the same pipe, its size is kept and it is polled instead. What a
-reader does with the data it has read cannot be known.
+everything. If other processes may write to the same pipe, its size is kept and it is polled instead. It is
+not known what a reader does with the data that it has read.
 """
 
 from __future__ import annotations

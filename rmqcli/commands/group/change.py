@@ -96,7 +96,7 @@ def apply(
     as mqadmin's updateSubGroupList reads it; name is also accepted. Settings that an entry does not name are
     kept; nothing is deleted. Shows the plan and asks for confirmation; without a terminal, --yes is required.
     Piped output: group, broker, create, change or same, changes. Exit code 3 if some brokers did not apply
-    it.
+    the changes.
     """
     from rmqcli.plans.settings import GROUPS
 

@@ -125,7 +125,7 @@ def _show_files(
 
 
 def _store_of(path: Path) -> Path:
-    """Return the store folder of a path to an index file, its folder, or the store folder itself."""
+    """Return the store folder of a path, which is an index file, its folder, or the store folder itself."""
     folder = path.resolve()
     folder = folder.parent if folder.is_file() else folder
     store = folder.parent if folder.name == "index" else folder

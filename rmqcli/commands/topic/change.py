@@ -112,7 +112,7 @@ def apply(
     perm, order, attributes), as mqadmin's updateTopicList reads it; name, queues and a perm such as rw are
     also accepted. Settings that an entry does not name are kept; nothing is deleted. Shows the plan and asks
     for confirmation; without a terminal, --yes is required. Piped output: topic, broker, create, change or
-    same, changes. Exit code 3 if some brokers did not apply it.
+    same, changes. Exit code 3 if some brokers did not apply the changes.
     """
     from rmqcli.plans.settings import TOPICS
 
