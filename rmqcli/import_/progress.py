@@ -95,8 +95,7 @@ class Progress:
         rows = _joined((number, number + 1) for number in numbers)
         line = msgspec.json.encode(_Sent(file, rows)) + b"\n"
         with naming_full_disk(self._path):
-            # On a full disk, part of the line may be written without an error; a line after it would make
-            # both unreadable.
+            # A full disk may take part of the line without an error; a line after it would spoil both.
             if os.write(self._descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

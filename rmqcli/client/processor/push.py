@@ -59,8 +59,7 @@ class PushProcessor(ConsumerProcessor):
         self._state = state
         self._call = call
         self._nursery = nursery
-        # Resets of several queues may overlap: the first one saves the paused state, the last one restores
-        # it.
+        # Resets of several queues may overlap: the first saves the paused state, the last restores it.
         self._resets = 0
         self._was_paused = False
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 NO_OFFSET = -1
 
-# Our option → Java's name, where they differ in more than spelling. Times are not here: Java's have other
-# units.
+# Our option → Java's name, where they differ in more than spelling; no times, whose units differ.
 _JAVA_NAMES = {
     "consumers": "consumeThreadMax",
     "batch_size": "consumeMessageBatchMaxSize",

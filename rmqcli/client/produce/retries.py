@@ -24,8 +24,7 @@ RETRY_CODES = frozenset(
 def worth_another(error: ClientError, route: Route, tried: Sequence[str]) -> bool:
     """Return True if the send should be repeated after the error of the last of the brokers `tried`."""
     if isinstance(error, NotPermitted):
-        # All brokers refuse the same account, and a broker that refused because it is drained will refuse
-        # again.
+        # All brokers refuse the same account, and a broker that is drained will refuse again.
         return error.code in RETRY_CODES - {ResponseCode.SYSTEM_ERROR} and any(
             queue.broker_name not in tried for queue in route.publish
         )

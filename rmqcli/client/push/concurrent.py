@@ -55,8 +55,7 @@ class ConcurrentService:
         while True:
             if not ready:
                 await self._idle.park()
-                # A worker wakes the next one only while batches remain, because a quick listener needs only
-                # one worker.
+                # A worker wakes the next one only while batches remain: a quick listener needs only one.
                 if len(ready) > 1:
                     self._idle.unpark()
                 continue

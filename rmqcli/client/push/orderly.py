@@ -56,8 +56,7 @@ class OrderlyService:
         """Consume batch after batch. Return the seconds until the task continues."""
         state, begun = self._state, trio.current_time()
         while held.messages:
-            # The lock or the queue may have been lost while waiting for the semaphore or during the last
-            # batch.
+            # The lock or the queue may have been lost during the wait for the semaphore or the last batch.
             if held.dropped or state.stopping or (state.needs_locks and not held.locked):
                 return LOCKED_AGAIN
             if trio.current_time() - begun > CONTINUOUS:

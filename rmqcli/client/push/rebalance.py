@@ -169,8 +169,7 @@ class PushRebalance(Rebalance):
             held.drop()
             with trio.move_on_after(RELEASE):
                 await held.wait_quiet()
-            # An orderly listener is still busy. The lock is kept, so that no other member consumes the queue
-            # meanwhile.
+            # An orderly listener is busy. The lock is kept, so that no other member consumes the queue.
             if held.in_flight and state.needs_locks:
                 held.unlock_tries += 1
                 return

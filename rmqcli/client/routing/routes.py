@@ -109,8 +109,7 @@ class NameServers:
         first = self._current
         for tried in range(count):
             index = (first + tried) % count
-            # The remaining time is divided among the remaining servers, so that a silent one does not use all
-            # of it.
+            # The time left is divided among the servers left, so that a silent one does not use all of it.
             share = max(0.0, deadline - trio.current_time()) / (count - tried)
             try:
                 return await self._pool.request(self.addresses[index], command, share)

@@ -123,8 +123,7 @@ class Outbox:
 
     async def _send(self) -> None:
         frames, self._frames = self._frames, []
-        # `_leaving` is empty here, so swapping the lists gives an empty one to those who wait for later
-        # frames.
+        # `_leaving` is empty here: the swap gives an empty list to those who wait for later frames.
         self._leaving, self._queuing = self._queuing, self._leaving
         self._sending = True
         try:
@@ -261,8 +260,7 @@ class Link:
         self._outbox.put(frame, alone=len(self._calls) == 1)
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
-        # A lone request reads its reply itself: waking it from the reading task costs a round of the
-        # scheduler.
+        # A lone request reads its reply itself, because waking it costs a round of the scheduler.
         if self._reader.expects():
             try:
                 await self._reader.read_for(call)

@@ -153,8 +153,7 @@ class Reader:
         while True:
             self._hand_over()
             call = self._call
-            # The call has been reading for a whole pause: wait for its end instead of waking up again and
-            # again.
+            # The call has been reading for a whole pause: wait for its end, without waking up again.
             if call is not None and call is seen:
                 self._is_awaited = True
                 await self._park()

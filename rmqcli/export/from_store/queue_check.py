@@ -228,8 +228,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
             for hole in holes:
                 hole.look_at(queue, places)
             after.append(places[places >= holes[-1].begin])
-    # A broker that keeps writing creates a file before the entries that point into it, so the files are
-    # listed again.
+    # Listed again, because a running broker creates a file before the entries that point into it.
     end = _holes(CommitLogFiles(store).files)[-1].begin
     holes[-1].lost = sum(int((places >= end).sum()) for places in after)
     with LogReader(store) as log:
@@ -320,8 +319,7 @@ def bounded(queue: Queue) -> list[QueueFile]:
     """Return the files of a queue that have entries, in order. Raises UnsoundQueue if they do not ascend."""
     topic, number = queue.topic or "", queue.queue_id or 0
     found: list[QueueFile] = []
-    # The last file comes first: if it has entries, the files before it are full, whatever a broker writes
-    # meanwhile.
+    # The last file comes first: if it has entries, those before it are full, whatever a broker writes.
     for file in reversed(queue.files.files):
         count = file.size // ENTRY.size
         with peeked(file) as data:

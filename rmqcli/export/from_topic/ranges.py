@@ -58,8 +58,7 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
     ranges = [QueueRange(*span, wanted.begin_time, wanted.end_time) for span in found]
     if wanted.last is None or len(found) == 1:
         return ranges
-    # The last N of all queues together are wanted, as `rmq pull` reads them; only the messages show which
-    # these are.
+    # The last N of all queues together, as `rmq pull` reads them: only the messages show which.
     starts: dict[MessageQueue, int] = {}
     async with open_range(reader, found, wanted) as messages:
         async for message in messages:
@@ -84,8 +83,7 @@ async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> di
     limit = trio.CapacityLimiter(AT_ONCE)
 
     async def ask(wanted: QueueRange) -> None:
-        # Only the sizes of tasks depend on the reply; a broker that is away is reported when the queue is
-        # read.
+        # Only the sizes of tasks depend on this; a broker that is away is reported by the read.
         with suppress(ClientError):
             async with limit:
                 most = min(SAMPLE, len_of(wanted))

@@ -256,8 +256,7 @@ class ExportFolder:
 
     def _carry_out(self, commit: _Commit) -> None:
         """Carry out a plan, possibly again: a file that is no longer at its old path is at the new one."""
-        # `_SUCCESS` is missing while the folder is incomplete. The journal goes once the manifest lists the
-        # files.
+        # `_SUCCESS` is missing while the folder is incomplete; the journal goes after the manifest.
         (self._out / SUCCESS).unlink(missing_ok=True)
         for before, after in commit.moves:
             (self._out / after).parent.mkdir(parents=True, exist_ok=True)

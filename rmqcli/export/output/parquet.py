@@ -95,8 +95,7 @@ class ParquetFiles:
             self._under_way = None
 
     def _write_group(self, batches: list[Any], size: int) -> None:
-        # Each batch has its own dictionaries, and a writer that meets a second one gives up dictionary
-        # encoding.
+        # Each batch has its own dictionaries; a writer that meets a second one gives them up.
         table = pa.Table.from_batches(batches).unify_dictionaries()
         shaped = self._layout.shape(table)
         self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
@@ -218,8 +217,7 @@ def _quoted(keys: tuple[str, ...], joined: str) -> str:
 
 
 WRITER_OPTIONS: Mapping[str, Any] = {
-    # A dictionary of bodies costs time and is always given up, and no reader needs the least and the greatest
-    # body.
+    # A dictionary of bodies costs time and is always given up; statistics of bodies help no reader.
     "use_dictionary": ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"],
     "write_statistics": [
         *("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags"),
@@ -229,8 +227,7 @@ WRITER_OPTIONS: Mapping[str, Any] = {
     "column_encoding": dict.fromkeys(
         ("queue_offset", "commit_log_offset", "born_timestamp", "store_timestamp"), "DELTA_BINARY_PACKED"
     ),
-    # Without the stored schema, columns of dictionary arrays are read as texts, but its metadata is left out
-    # as well.
+    # Without the schema, dictionary columns are read as texts, but its metadata is left out as well.
     "store_schema": False,
 }
 _BODIES_APART = {"body": "DELTA_LENGTH_BYTE_ARRAY"}

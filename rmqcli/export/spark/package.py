@@ -144,8 +144,7 @@ def _files(found: Iterable[Distribution]) -> Iterator[tuple[str, Path]]:
             raise PackageError(f"package {one.name} has no list of its files: install it with pip")
         for file in one.files:
             name = file.as_posix()
-            # Scripts are outside of the packages. The files that an editable install points to are added by
-            # `_own_files`.
+            # Scripts are outside; the files that an editable install points to come from `_own_files`.
             if not name.startswith(beginnings) and not name.endswith(".pth") and not _LEFT_OUT.search(name):
                 yield name, Path(str(one.locate_file(file)))
 

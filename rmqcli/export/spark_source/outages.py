@@ -106,8 +106,7 @@ async def _outlasting(
             raise
         except ClientError as error:
             reason = await _away(options, brokers) if isinstance(error, NotFound) else error
-            # A missing broker may have registered since the attempt, with all its topics: the next attempt
-            # shows it.
+            # A missing broker may have registered since, with all its topics: the next attempt shows it.
             if reason is None and (is_there or not left):
                 raise
             is_there = reason is None

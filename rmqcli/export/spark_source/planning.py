@@ -192,8 +192,7 @@ def read_ranges(wanted: Sequence[QueueRange], options: ReadOptions) -> Iterator[
 
     rest = [item for item in wanted if item.begin < item.end]
     while rest:
-        # Each batch has its own connection: Spark may pause for any time between batches, and a connection
-        # costs little.
+        # Each batch has its own connection, which costs little: Spark may pause between batches.
         messages, rest = trio.run(step, rest)
         if messages:
             yield to_batch(messages)

@@ -54,8 +54,7 @@ class RocketMQ(DataSource):
         kind = FilteringReader if options.push_filters else BatchReader
         return kind(options, Columns.wanted(schema, options.transform()))
 
-    # `plainly` is not used here: Spark's runner then fails with another error, and has this one only in its
-    # traceback.
+    # Not `plainly`: Spark's runner then fails with another error, and this one is in its traceback.
     def streamReader(self, schema: StructType) -> StreamReader:
         with needing("streams", "4.2"):
             from rmqcli.export.spark_source.stream import StreamReader

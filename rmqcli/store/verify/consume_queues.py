@@ -183,8 +183,7 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[Que
     for number, file in enumerate(files, 1):
         data, used = read_data(file, ENTRY.size)
         report.used += used
-        # Entries after the end of the queue are damage, reported once, at the place where the entry is
-        # missing.
+        # Entries after the end of the queue are damage, reported once, where the entry is missing.
         count = 0 if ended else written_entries(data)
         for begin in range(0, count, PART_ENTRIES):
             end = min(begin + PART_ENTRIES, count)

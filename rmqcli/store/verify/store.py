@@ -434,8 +434,7 @@ def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
         queue = queues.get(key)
         if queue is None:
             return None
-        # A running broker may have stored more since the listing, and groups may have committed those
-        # offsets.
+        # A running broker may have stored more since the listing, and groups may have committed that.
         files = ConsumeQueueFiles(queue.path) if folder.live else queue.files
         return files.bounds()[1] if files.files else 0
 
