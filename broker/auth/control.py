@@ -266,6 +266,7 @@ class AccessControl:
         decision = permit(found, admin_code, needs)
         if not decision.allowed:
             raise self._refusal(session, command, decision)
+        # Clients choose the names: only those of possible length are cached, which limits the memory.
         if all(len(need.name) <= LONGEST_NAME for need in needs):
             if len(self._permitted) >= MOST_PERMITTED:
                 self._permitted.clear()

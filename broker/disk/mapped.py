@@ -136,11 +136,11 @@ class RealMappedFile:
 
     def rewrite(self, position: int, length: int) -> None:
         for page in range(position // PAGE * PAGE, position + length, PAGE):
-            self.view[page] = self.view[page]
+            self.view[page] = self.view[page]  # a store marks the page dirty, even with the same value
 
     def close(self) -> None:
         self.view.release()
-        with contextlib.suppress(BufferError):
+        with contextlib.suppress(BufferError):  # slices still exist: the mapping is freed with the last one
             self._map.close()
 
 

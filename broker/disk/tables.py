@@ -118,6 +118,7 @@ class DurableFolders(ABC):
 
     def make_folder(self, path: Path) -> None:
         """Create a folder and its missing parents, durably."""
+        # A folder that was durable may have been removed since, when it was empty.
         if path in self._durable_folders and self._has_folder(path):
             return
         if path != path.parent:

@@ -241,7 +241,7 @@ class Master:
             try:
                 await self._receive(slave, reader)
             except RemoteProtocolError as error:
-                ending = error
+                ending = error  # raised below, outside the nursery, which would wrap it in a group
             nursery.cancel_scope.cancel()
         raise ending or RemoteProtocolError("the connection broke")
 

@@ -264,7 +264,7 @@ class Slave:
                     await self._report(stream, self._end)
 
     async def _report(self, stream: trio.abc.Stream, end: int) -> None:
-        async with self._reporting:
+        async with self._reporting:  # two tasks report, and a stream allows one sender at a time
             self.progress.last_write = trio.current_time()
             await stream.send_all(encode_report(end))
 

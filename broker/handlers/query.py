@@ -97,6 +97,7 @@ async def query_consume_queue(
     found, pace, passed = list[ConsumeQueueData](), turns.pace(), 0
     async with emptied_on_error(turns, found):
         while len(found) < count:
+            # Retention may have moved the minimum since the last step.
             index = max(index + passed, store.min_offset(topic, queue_id))
             most = min(count - len(found), ENTRIES_PER_STEP)
             entries = await store.when_ready(store.stored_entries, topic, queue_id, index, most)

@@ -82,6 +82,7 @@ class _Group:
         """Remove a process, and return its address; "" if there was none."""
         address = self.addresses.pop(broker_id, "")
         ids = self.ids.get(address, {})
+        # The values of these dicts are None, so any other default of `pop` means that the key was missing.
         if ids.pop(broker_id, broker_id) is None and not ids:
             del self.ids[address]
         return address

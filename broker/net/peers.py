@@ -70,6 +70,7 @@ class Peers:
         raise RemoteTimeout(f"{address} did not answer code {command.code} in {timeout_s:g} s")
 
     async def _session(self, address: str) -> Session:
+        # Requests that arrive during an attempt to connect share its connection.
         async with self._connecting.setdefault(address, trio.Lock()):
             session = self._sessions.get(address)
             if session is None or session.closed:

@@ -224,6 +224,7 @@ class Server:
 
     async def _read(self, session: Session) -> None:
         data = await self._first(session)
+        # Bound once, because the loop runs for each read of the connection.
         receive = session.transport.receive
         decode = session.connection.receive
         handle = self._dispatcher.handle
@@ -251,7 +252,7 @@ class Server:
             # too.
             is_long = len(data) >= EAGER_BYTES or pace.waits > 0
             data = await receive(pace if is_long else None)
-        decode(b"")
+        decode(b"")  # the end of the stream: raises ReceiveError inside a frame
 
     async def _first(self, session: Session) -> bytes:
         """Return the first plain bytes of a connection, after a TLS handshake if its first byte opens one."""

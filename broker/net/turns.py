@@ -180,7 +180,7 @@ class Jobs:
             pace = self._turns.pace()
             while self._jobs:
                 job = self._jobs.popleft()
-                if next(job, job) is None:
+                if next(job, job) is None:  # a step yields None; the job itself is the default at its end
                     self._jobs.append(job)
                 await pace.step()
 

@@ -109,7 +109,7 @@ class Holds:
         self._wake = trio.Event()
         self._sleeps_until = math.inf
         self._count = 0
-        self._left = 0
+        self._left = 0  # pulls of closed sessions that `_forget` has not removed yet: they still use memory
 
     def __len__(self) -> int:
         return self._count
@@ -195,6 +195,7 @@ class Holds:
             yield
 
     def _answer_all(self, session: Hashable, ready: deque[Hold]) -> Job:
+        # Between two steps, the session may close, or get another deque, with another job.
         while self._ready.get(session) is ready:
             self._count -= 1
             self._answer(ready.popleft())

@@ -158,6 +158,7 @@ class Statistics:
         self._ticks += 1
         now = self._now_ms()
         hour, day = self._ticks % HOUR_EVERY == 0, self._ticks % DAY_EVERY == 0
+        # A copy, because cells may be added between two steps.
         for cell in [*self.puts.values(), *self.gets.values(), *self.send_backs.values()]:
             cell.sample(now, hour=hour, day=day)
             yield

@@ -104,6 +104,7 @@ class CommitLog:
     def set_ready(self) -> None:
         """Note that the page of the next record is in memory."""
         self._in_doubt = False
+        # A run must leave room for the head of a filler, which ends the file.
         self._last_end = (0 if self._segment is None else self._segment.reserved) - FILLER_HEAD_SIZE
 
     def note_reserved(self) -> None:
@@ -152,7 +153,7 @@ class CommitLog:
         start = self.next_start
         segment = self.segments.append(start)
         room = start - self.end
-        if room:
+        if room:  # only the head of the filler is written: the rest of the file stays a hole
             self._view[self._position : self._position + FILLER_HEAD_SIZE] = encode_filler(room)
         self._attach(segment, 0)
         self.end = start
@@ -186,7 +187,7 @@ class CommitLog:
         view[position : position + 4] = run[:4]
         self._position = end
         self.end += length
-        if end >= self._attend_at:
+        if end >= self._attend_at:  # the least of four limits, so that a write compares only once
             self._attend(end)
         return True
 

@@ -120,7 +120,7 @@ class ConsumeQueue:
         """
         position, count = self._position, len(offsets)
         end = position + count * ENTRY_SIZE
-        if end > self._limit:
+        if end > self._limit:  # more blocks or another file are needed, which `append` gets on the way
             for entry in zip(offsets, sizes, codes, strict=True):
                 self.append(*entry)
             return
@@ -136,6 +136,7 @@ class ConsumeQueue:
         if physical_offset + size <= self.max_physical_offset:
             return
         if queue_offset != self.next_offset:
+            # An empty queue may begin at any offset: earlier records are deleted.
             if self.segments.segments:
                 raise QueueGap(
                     f"{self.topic}-{self.queue_id}: entry {queue_offset} after {self.next_offset - 1}"

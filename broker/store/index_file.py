@@ -159,6 +159,7 @@ class IndexFile:
         slot_at = slot_position(key_hash % self._slots)
         if SLOT.unpack_from(view, slot_at)[0] == number:
             SLOT.struct.pack_into(view, slot_at, previous)
+            # The header, written last, has not counted the slots of items after its last message.
             if not previous and offset <= self.end_offset:
                 self.used_slots -= 1
         view[at : at + ITEM.size] = bytes(ITEM.size)

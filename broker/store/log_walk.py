@@ -133,6 +133,7 @@ def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:
     end = position + scan.total_size
     properties = end - len(scan.properties)
     topic = properties - LENGTH_SIZE - len(scan.topic)
+    # Both are text: a zero byte at the end of a page means that the page was not written.
     for start, stop in ((topic, topic + len(scan.topic)), (properties, end)):
         if not all(view[page - 1] for page in range((start // PAGE + 1) * PAGE, stop, PAGE)):
             return True

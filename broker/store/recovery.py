@@ -77,6 +77,8 @@ def recover(
         try:
             return _recover(config, disk, log, queues, index, checkpoint, deleted, dispatcher, stop)
         except LogBroken as broken:
+            # Queues or the index needed the whole log, which is damaged before the part that was checked. It
+            # is refused or cut there, and recovery starts over.
             _cut_log(config, disk, log, queues, checkpoint, stop, broken.offset)
 
 

@@ -174,7 +174,8 @@ class MessageStore:
     def _load(self) -> None:
         disk, abort = self._disk, self.config.abort_file
         disk.make_folder(self.config.root)
-        disk.sync_folder(self.config.tables_folder)  # what is read must not be taken back by a power cut
+        # A power cut must not revert the files that are read below.
+        disk.sync_folder(self.config.tables_folder)
         if not self.config.ignore_unsupported:
             refuse_unsupported(self.config.root, disk)
         self._checkpoint.load(self._now_ms())

@@ -211,6 +211,7 @@ class ProducerTable:
         channels = self._groups.setdefault(group, {})
         before = channels.get(client.channel)
         channels[client.channel] = client
+        # Replies are pushed by client id: another account must not take over the id of a connected client.
         holder = self._by_id.get(client.client_id)
         if holder is None or holder.channel.closed or holder.access_key == client.access_key:
             self._by_id[client.client_id] = client

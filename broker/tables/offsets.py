@@ -121,6 +121,7 @@ class OffsetTable:
         if queues is None:
             queues = self._table[key] = {}
             topic, *groups = key.split("@")
+            # A saved key of another form is kept, but belongs to no group or topic.
             if len(groups) == 1:
                 (group,) = groups
                 self._groups.setdefault(topic, {})[group] = None

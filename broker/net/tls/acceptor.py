@@ -137,7 +137,7 @@ class TlsAcceptor:
         found = {path: self._disk.state(path) for path in self._files}
         if found == self._files:
             return
-        self._files = found
+        self._files = found  # set before loading: unusable files are tried, and logged, once per change
         try:
             self._load()
         except ConfigError as error:

@@ -150,7 +150,7 @@ class TlsTransport:
         self._encrypted.append(self._outgoing.read())
         if sum(map(len, self._encrypted)) > UNSENT_BYTES:
             raise RemoteProtocolError("TLS: it does not read the answers that it asks for")
-        if not self._taken:
+        if not self._taken:  # otherwise the task that sends is about to send these bytes as well
             self._inner.send_now(self._encrypted)
 
     def _encrypt(self, buffers: list[Buffer]) -> None:

@@ -190,6 +190,7 @@ class _Scan:
         immunity = _immunity(half, config.transaction_time_out)
         if immunity is None:
             return not 0 <= age < config.transaction_time_out and self._check(half, counted)
+        # A postponed copy, whose original was ended after it had been copied.
         if _number(half, P.TRAN_PREPARED_QUEUE_OFFSET) in self._ops.late:
             return self._done()
         return self._postpone(half, counted) if age < immunity else self._check(half, counted)
