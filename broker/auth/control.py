@@ -53,8 +53,8 @@ LONG_NAMES: Final = 4 * 1024
 hundreds."""
 NEEDS_PER_STEP: Final = 128
 MOST_PERMITTED: Final = 4096
-"""Most granted permissions that are cached, because a look-up takes a tenth of the time of a decision. When
-the cache is full, it is cleared."""
+"""Maximum number of granted permissions that are cached, because a look-up takes a tenth of the time of a
+decision. When the cache is full, it is cleared."""
 REPLIES: Final = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 """The requests that every account may send to the reply topic of the cluster."""
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH

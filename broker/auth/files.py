@@ -22,7 +22,7 @@ from codec.acl.errors import AclError
 ENDINGS: Final = (".yml", ".yaml")
 MOST_FILES: Final = 1000
 DEEPEST: Final = 8
-"""Most levels of folders below the folder of the files."""
+"""Maximum number of levels of folders below the folder of the files."""
 
 OTHERS: Final = 0o077
 

@@ -19,15 +19,16 @@ from codec.names import MAX_TOPIC_LENGTH, SYSTEM_TOPICS, SystemTopic, check_topi
 from codec.store.delay_levels import DelayLevels
 
 LEAST_FILE_SIZE = 4096
-"""Least bytes of a commit-log or consume-queue file: one page."""
+"""Minimum size of a commit-log or consume-queue file, in bytes: one page."""
 MOST = 2**31 - 1
 """The largest Java int, which limits every file and table."""
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::", "[::]", "0"))
 MOST_BUSY_POLL_MICROS = 10_000
 MOST_FILTERS = 16_384
-"""Most filters of a topic for which bit maps are made: a queue extension can hold one of 32,747 bytes."""
+"""Maximum number of filters of a topic for which bit maps are made: a queue extension can hold one of 32,747
+bytes."""
 MOST_QUEUES = 65_536
-"""Most queues of a topic on one broker that clients accept."""
+"""Maximum number of queues of a topic on one broker that clients accept."""
 
 
 class _Rule(NamedTuple):

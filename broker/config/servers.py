@@ -45,7 +45,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     use_epoll_native_selector: bool = False
     # As in 5.x; 4.9 binds all addresses.
     bind_address: str = "0.0.0.0"
-    # Not in Java: most simultaneous connections, and most bytes queued for one peer.
+    # Not in Java: the maximum number of connections, and of bytes queued for one peer.
     max_connections: int = 16384
     max_outgoing_bytes: int = 64 * 1024 * 1024
 

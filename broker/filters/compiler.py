@@ -17,10 +17,10 @@ from codec.selector import Dialect, Predicate, parse_sql92
 
 SQL92 = "SQL92"
 LONG = 256
-"""Characters from which on an expression is compiled in a thread; one of this length takes a few
+"""Maximum length of an expression that is compiled in the event loop; one of this length takes a few
 milliseconds."""
 KEPT = 64
-"""Most long and invalid expressions that are cached; `parse_sql92` caches the others."""
+"""Maximum number of long and invalid expressions that are cached; `parse_sql92` caches the others."""
 
 
 class Compiler:

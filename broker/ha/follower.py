@@ -23,7 +23,7 @@ from broker.supervisor import Services, Supervisor
 from codec.headers.routes import RegisterBrokerResponseHeader
 
 SHORTEST_ADDRESS: Final = 6
-"""Least characters of haMasterAddress; Java ignores a shorter one."""
+"""Minimum length of haMasterAddress; Java ignores a shorter one."""
 
 
 class Follower:

@@ -122,7 +122,7 @@ class Replicas:
 BLOCKS_AT_ONCE = 8
 MOST_SLAVES = 64
 MOST_SILENT = 64
-"""Most connections that have reported nothing yet."""
+"""Maximum number of connections that have reported nothing yet."""
 _log = logging.getLogger(__name__)
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 

@@ -118,7 +118,7 @@ class MasterPeer:
 
 
 MOST_AT_ONCE: Final = 100
-"""Most topics that are deleted after one copy; the others wait for the next."""
+"""Maximum number of topics that are deleted after one copy; the others wait for the next."""
 _log = logging.getLogger(__name__)
 
 

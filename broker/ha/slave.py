@@ -226,7 +226,7 @@ class Slave:
         return self._store.commit_log_max_offset
 
     def _first_offset(self, there: LogRange | None) -> int:
-        """Return the offset from which on bytes are requested.
+        """Return the offset of the first byte to request.
 
         A report of 0 would yield only the last file of the log, so a new store reports the start of the first
         file, or 1 if that is 0.

@@ -24,7 +24,7 @@ from codec.errors import CodecError
 FIRST_SECONDS = 3.0
 PERIOD_SECONDS = 10.0
 SHORTEST_SECONDS = 1.0
-"""Least time between two copies, whatever requests them."""
+"""Minimum time between two copies, whatever requests them."""
 MOST_UNKNOWN = 1024
 _log = logging.getLogger(__name__)
 

@@ -30,10 +30,10 @@ from codec.store.record import decode_record
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 MAX_RECONSUME_SINCE_VERSION = 121
-"""Client version (V3_4_9) from which on maxReconsumeTimes of the header is used."""
+"""First client version (V3_4_9) whose maxReconsumeTimes in the header is used."""
 DLQ_QUEUES = 1
 CACHED_NAME = 255
-"""Most characters of a name that is cached, which bounds the memory of the cache."""
+"""Maximum length of a cached name, which limits the memory of the cache."""
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 

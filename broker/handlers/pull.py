@@ -53,9 +53,9 @@ SUBSCRIPTION = int(PullSysFlag.SUBSCRIPTION)
 READ = int(Perm.READ)
 _NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
 LONGEST_TAGS = 32 * 1024
-"""Most characters of the tags in a pull."""
+"""Maximum length of the tags in a pull, in characters."""
 CACHED_TEXT = 1024
-"""Most characters of an expression that is cached, which bounds the memory of the cache."""
+"""Maximum length of a cached expression, which limits the memory of the cache."""
 
 
 class Wanted(NamedTuple):
@@ -215,7 +215,7 @@ _OFFSETS = PullMessageResponseHeader(
 _found_head = reply_head(ResponseCode.SUCCESS, {}, tuple(to_ext(_OFFSETS)), FOUND.name).frame
 
 SHORT_BODY = COALESCE_BYTES
-"""Most bytes of records that are sent as one buffer with the head of the reply."""
+"""Maximum size in bytes of records that are sent as one buffer with the head of the reply."""
 
 
 def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:

@@ -32,7 +32,7 @@ UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 NO_MESSAGE = "can not find message, maybe time range not correct"
 DEFAULT_COUNT = 10
 MAX_COUNT = 10_000
-"""Most consume-queue entries in one reply."""
+"""Maximum number of consume-queue entries in one reply."""
 
 ENTRIES_PER_STEP = 64
 

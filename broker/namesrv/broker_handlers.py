@@ -32,7 +32,7 @@ LONG_BODY = 64 * 1024
 LONG_COMPRESSED = 1024
 """Bytes of a registration beyond which it is decoded in a thread and registered in turns."""
 MOST_OF_CLIENT = 1024
-"""Most brokers that one connection may register; a broker registers only itself."""
+"""Maximum number of brokers that one connection may register; a broker registers only itself."""
 
 _log = logging.getLogger("broker.namesrv")
 

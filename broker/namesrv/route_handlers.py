@@ -30,7 +30,7 @@ from codec.headers.topics import (
 )
 
 STANDARD_JSON_VERSION = 401
-"""V4_9_4, the client version from which on {"0": …} is read; older ones expect {0: …}."""
+"""V4_9_4, the first client version that reads {"0": …}; older ones expect {0: …}."""
 
 TopicNames = Reply[None, TopicList]
 

@@ -24,8 +24,8 @@ from codec.codes import ResponseCode
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""Most characters of all key-value entries: names, values, and `EACH_ENTRY` each. Every change saves all of
-them."""
+"""Maximum number of characters of all key-value entries: names, values, and `EACH_ENTRY` each. Every change
+saves all of them."""
 EACH_ENTRY = 64
 
 _log = logging.getLogger("broker.namesrv")

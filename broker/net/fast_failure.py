@@ -21,7 +21,7 @@ from codec.codes import RequestCode, ResponseCode
 LOOKS = 4
 """Parts into which the wait for the disk is divided: a pause of the process then uses up only one of them."""
 LONGEST_LOOK = 0.05
-"""Most seconds that count between two readings of the clock."""
+"""Maximum number of seconds that count between two readings of the clock."""
 
 _REMARK = "broker busy, start flow control for a while, period in queue: {}ms, size of queue: {}"
 SENDS = (

@@ -42,12 +42,13 @@ from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
 LONGEST_BODY = 1024 * 1024
-"""Most bytes of a JSON body of a request."""
+"""Maximum size of the JSON body of a request, in bytes."""
 LONGEST_ODD_BODY = 32 * 1024
-"""Most bytes of a body in the dialect that only fastjson writes: decoding it takes a hundred times as
-long."""
+"""Maximum size in bytes of a body in the dialect that only fastjson writes: decoding it takes a hundred times
+as long."""
 LONGEST_PROPERTIES = 16 * 1024
-"""Most bytes of a body of properties lines, which are slow to read; those of a broker have 5 KiB."""
+"""Maximum size in bytes of a body of properties lines, which are slow to read; those of a broker have 5
+KiB."""
 LONG_TABLE = 256
 """Entries in the tables of a body beyond which it is encoded in several turns of the event loop."""
 

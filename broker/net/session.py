@@ -28,11 +28,11 @@ from codec.remoting.connection import Connection
 from codec.remoting.frame import NO_DIRECT, DirectReaders, encode_frame, encode_frame_head
 
 COMMANDS_AT_ONCE = 32
-"""Most commands that are decoded before the first of them is handled."""
+"""Maximum number of commands that are decoded before the first of them is handled."""
 LONG_BODY = 64 * 1024
-"""Bytes from which on a body is sent without a copy."""
+"""Minimum size in bytes of a body that is sent without a copy."""
 LONG_SEND = 64 * 1024
-"""Bytes sent at a time from which on the connection waits for another turn before it sends more."""
+"""Bytes sent at a time after which the connection waits for another turn before it sends more."""
 
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)

@@ -20,13 +20,13 @@ Buffer = bytes | memoryview
 READ_SIZE = 256 * 1024
 COALESCE_BYTES = 64 * 1024  # below this size a copy is cheaper than a vector of buffers
 SHORT_READ_SIZE = 32 * 1024
-"""Most bytes that are read outside of a turn."""
+"""Maximum number of bytes that are read outside of a turn."""
 EAGER_BYTES = 16 * 1024
-"""Size of a read from which on the next one does not wait for the socket to be readable, because more data is
-probably there."""
+"""Minimum size of a read after which the next one does not wait for the socket to be readable, because more
+data is probably there."""
 SEND_SIZE = 256 * 1024
-"""Most bytes that are sent at a time: the kernel copies them, and does the receiver's work too if that is on
-the same machine."""
+"""Maximum number of bytes that are sent at a time: the kernel copies them, and does the receiver's work too
+if that is on the same machine."""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")

@@ -224,7 +224,7 @@ class LongWork:
             await pace.step()
 
     def finish(self) -> Any:
-        """Return or raise what a handler would that had done all the work at once."""
+        """Return or raise the result, like a handler that had done all the work at once."""
         if self._error is not None:
             try:
                 raise self._error

@@ -28,8 +28,8 @@ KeyT = TypeVar("KeyT")
 TICKS = 16
 """Ticks per second, to which the deadlines of pulls are rounded up."""
 MOST_ARRIVALS = 256
-"""Most arrivals in one queue, before its job runs, that are compared with the filters of held pulls; more
-wake all of them."""
+"""Maximum number of arrivals in one queue, before its job runs, that are compared with the filters of held
+pulls; more wake all of them."""
 
 
 class Hold(msgspec.Struct, eq=False, gc=False):

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from broker.net.session import Session
 
 MOST = 1_048_576
-"""Most offsets in the table."""
+"""Maximum number of offsets in the table."""
 MOST_FOR_UNKNOWN = 262_144
 """Offsets in the table beyond which only those of existing groups, topics and queues are added."""
 MOST_OF_CLIENT = 131_072
-"""Most offsets that one connection may add: twice the queues of the largest topic."""
+"""Maximum number of offsets that one connection may add: twice the queues of the largest topic."""
 MOST_UNKNOWN_OF_CLIENT = 1024
-"""Most of these whose group, topic or queue does not exist."""
+"""Maximum number of these offsets whose group, topic or queue does not exist."""
 LONGEST_NAME = 255
 
 _log = logging.getLogger(__name__)

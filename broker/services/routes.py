@@ -30,7 +30,7 @@ ASK_SECONDS = 1.0
 SILENT_SECONDS = 1.0
 """Pause after a failure at all name servers, during which all requests fail immediately."""
 MOST_TOPICS = 4096
-"""Most topics that are kept; the oldest ones are dropped."""
+"""Maximum number of topics that are kept; the oldest ones are dropped."""
 
 
 class _Known(NamedTuple):

@@ -41,9 +41,9 @@ from codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
 SLOW_SAVE_SECONDS = 1.0
-"""Duration from which on a save is logged: a kill loses that much more."""
+"""Minimum duration of a save that is logged: a kill loses that much more."""
 SLOW_AGAIN_SECONDS = 60.0
-"""Least time between two such log lines about one table."""
+"""Minimum time between two such log lines about one table."""
 FILTERS_MS = 10_000
 
 Durable = Callable[[], Awaitable[bool]]

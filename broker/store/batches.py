@@ -40,7 +40,7 @@ class Hold:
 
 
 MOST_MESSAGES = 32768
-"""Most messages of a batch: more than fit into 4 MiB as Java's clients encode them."""
+"""Maximum number of messages of a batch: more than fit into 4 MiB as Java's clients encode them."""
 STEP_BYTES = 4096
 """Bytes of a batch that are read in one step."""
 COUNTED_PER_STEP = 512

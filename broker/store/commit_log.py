@@ -29,11 +29,12 @@ AHEAD_BYTES = 4 * 1024 * 1024
 """More would not help a slow writer: the next flush releases the pages that it has not reached."""
 SPACE_STEP = 1024 * 1024
 LOG_STEP = 1024 * 1024
-"""Least bytes for which blocks are reserved at once; more are requested when half of them are left."""
+"""Minimum number of bytes for which blocks are reserved at once; more are requested when half of them are
+left."""
 
 
 def _nothing() -> None:
-    """Do nothing, in place of a listener."""
+    """Do nothing; the default of a listener."""
 
 
 class CommitLog:

@@ -26,9 +26,11 @@ from codec.store.file_names import is_queue_folder
 T = TypeVar("T")
 
 MOST_MISSING = 1 << 20
-"""Most queue offsets that may be missing in a row; a larger gap means that the number is damaged."""
+"""Maximum number of queue offsets that may be missing in a row; a larger gap means that the number is
+damaged."""
 MOST_WAITING = 1024
-"""Most records that wait for confirmation of their queue offsets; beyond that, all of them are misplaced."""
+"""Maximum number of records that wait for confirmation of their queue offsets; beyond that, all of them are
+misplaced."""
 MAX_QUEUE_OFFSET = (1 << 56) - 1
 
 

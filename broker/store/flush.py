@@ -43,7 +43,8 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """A file could not be opened: nothing was synced, so another attempt loses nothing."""
 DESCRIPTOR_PAUSE_SECONDS = 0.2
 SHORT_SYNC = 256 * 1024
-"""Most bytes that are synced by a `FileSync`: the kernel may do the work on the core of the event loop."""
+"""Maximum number of bytes that are synced by a `FileSync`: the kernel may do the work on the core of the
+event loop."""
 FLUSHED_AT_ONCE = 64
 """Queues that are flushed between two checkpoints of the event loop."""
 FLUSH_FAILED = b"a flush failed, boot "

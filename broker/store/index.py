@@ -40,7 +40,7 @@ from codec.store.index_file import (
 
 BATCH = 32
 MOST_PENDING = 1 << 20
-"""Most items that wait for a file; beyond that, it is created in the event loop."""
+"""Maximum number of items that wait for a file; beyond that, it is created in the event loop."""
 RELEASE_ITEMS = 1 << 16
 _DAMAGED = "%s is damaged: messages are indexed again from there on"
 

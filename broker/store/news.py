@@ -18,8 +18,8 @@ ITEMS_PER_LOOK = 16
 TURN_SECONDS = 0.0003
 """Seconds of late work that the event loop does at a time."""
 MOST_LATE = 65536
-"""Most bytes of long properties whose work may be late; beyond that, further long messages and batches
-wait."""
+"""Maximum number of bytes of long properties whose work may be late; beyond that, further long messages and
+batches wait."""
 
 
 class LateArrivals:

@@ -24,11 +24,12 @@ KNOWN_SECONDS = 1.0
 """Seconds for which a chunk counts as resident after the kernel reported it."""
 
 MOST_READS = 24
-"""Most worker threads that read cold pages at a time, so that some of trio's 40 are left to flush, to save a
-table or to create a file: readers of old messages on a slow disk would occupy all of them."""
+"""Maximum number of worker threads that read cold pages at a time, so that some of trio's 40 are left to
+flush, to save a table or to create a file: readers of old messages on a slow disk would occupy all of
+them."""
 UNMAPPED_IN_A_TURN = 256
 KNOWN_CHUNKS = 64
-"""Most chunks that `knows` examines; a longer range counts as unknown."""
+"""Maximum number of chunks that `knows` examines; a longer range counts as unknown."""
 
 InThread = Callable[..., Any]
 """A function like `trio.to_thread.run_sync`: `await in_thread(function, *arguments)`."""

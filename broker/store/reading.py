@@ -24,7 +24,7 @@ from codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 
 WINDOW = 16_000 // ENTRY_SIZE
 LONGEST_WINDOW = 64_000 // ENTRY_SIZE
-"""Most entries that one pull examines."""
+"""Maximum number of entries that one pull examines."""
 CLOSE_TOGETHER = 8
 """Records are close together if the range from the first to the last is at most this many times their
 size."""

@@ -41,7 +41,7 @@ from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 
 INDEX_CATCH_UP = 2 << 30
-"""Most bytes at the end of the log that are read to complete the index."""
+"""Maximum number of bytes at the end of the log that are read to complete the index."""
 
 _GONE = (
     "the commit log ends at offset %d, and was on the disk up to offset %d: the messages in between are gone, and "

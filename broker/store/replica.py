@@ -41,7 +41,7 @@ from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 PIECE: Final = 256 * 1024
 """Bytes of the log that are indexed again between two checkpoints of the event loop."""
 MOST_GAPS: Final = 1024
-"""Most queues with records without entries that are reported in the log."""
+"""Maximum number of queues with records without entries that are reported in the log."""
 _log = logging.getLogger(__name__)
 
 

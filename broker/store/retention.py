@@ -277,8 +277,8 @@ class Retention:
 def _take_expired(queue: ConsumeQueue, physical_min: int, require: Require) -> list[Segment]:
     """Correct the minimum offset of a queue; detach and return the files before it, except the last one.
 
-    The caller destroys them, extension files included. Like `ConsumeQueue.first_at`, which may raise before
-    anything is changed.
+    The caller destroys them, extension files included. `ConsumeQueue.first_at` may raise before anything is
+    changed.
     """
     files = queue.segments
     if not files.segments:

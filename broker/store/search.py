@@ -34,7 +34,7 @@ from codec.store.record_layout import MIN_RECORD_SIZE
 
 ITEMS_PER_STEP = 256
 LONGEST_RESULT = 15 << 20
-"""Most bytes of records in a result; a frame has at most 16 MiB."""
+"""Maximum number of bytes of records in a result; a frame has at most 16 MiB."""
 
 
 class KeySearch:

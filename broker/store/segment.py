@@ -62,7 +62,8 @@ class Mappings:
 
 
 MOST_RESERVED = 4 << 20
-"""Most bytes that are reserved in advance; in a file that holds less data, only as many as that."""
+"""Maximum number of bytes that are reserved in advance; in a file that holds less data, only as many as
+that."""
 CHUNK = 1 << 20
 """Bytes that are compared with zero at once."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)

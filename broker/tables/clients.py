@@ -15,10 +15,10 @@ from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, 
 from codec.remoting.command import RemotingCommand
 
 MOST_GROUPS = 4096
-"""Most consumer groups, and most producer groups, that one connection can be in."""
+"""Maximum number of consumer groups, and also of producer groups, that one connection can be in."""
 LONGEST_SUBSCRIPTIONS = 8 * 1024 * 1024
-"""Most characters of all groups and subscriptions of one connection: names, expressions, tags, and `EACH_TAG`
-per tag."""
+"""Maximum number of characters of all groups and subscriptions of one connection: names, expressions, tags,
+and `EACH_TAG` per tag."""
 EACH_TAG = 32
 SUBSCRIPTIONS_PER_STEP = 64
 

@@ -10,7 +10,7 @@ from codec.message_queue import MessageQueue
 LOCK_LIVE_MS = 60_000
 MOST_LOCKS = 262_144
 LONGEST_NAMES = 1024
-"""Most characters of group and client id together, and of topic and broker name together."""
+"""Maximum number of characters of group and client id together, and of topic and broker name together."""
 
 
 @dataclass(slots=True)

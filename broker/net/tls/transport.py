@@ -17,12 +17,12 @@ from broker.net.turns import Pace
 from codec.errors import RemoteProtocolError
 
 RECORD_BYTES = 16 * 1024
-"""Most plain bytes of one TLS record."""
+"""Maximum number of plain bytes of one TLS record."""
 ENCRYPTED_BYTES = SEND_SIZE - RECORD_BYTES
 HANDSHAKE_BYTES = 256 * 1024
-"""Most bytes that a peer may send in its handshake; certificates have a few KiB each."""
+"""Maximum number of bytes that a peer may send in its handshake; certificates have a few KiB each."""
 UNSENT_BYTES = 1024 * 1024
-"""Most bytes of unread answers of the TLS layer; a peer that causes more without reading them is
+"""Maximum number of bytes of unread answers of the TLS layer; a peer that causes more without reading them is
 disconnected."""
 ALERT_SECONDS = 1.0
 """Longest wait for a peer to disconnect after an alert."""
