@@ -149,7 +149,7 @@ class FilterTable:
         dead_time = self._now_ms() - LOADED_DEAD_SINCE_MS
         for one in every:
             if one.dead_time == 0:
-                one.dead_time = max(dead_time, one.born_time)
+                one.dead_time = max(dead_time, one.born_time)  # an earlier time would mean that it is alive
         self._topics = loaded
         self._groups = {}
         for one in every:

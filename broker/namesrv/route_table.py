@@ -155,6 +155,7 @@ class RouteTable:
         self._pop_live(broker.address)
         group = self._brokers.get(broker.name)
         if group is not None:
+            # The id may have had another address than the one that unregisters.
             self._forget_name(group.remove(broker.id), broker.name, group)
             self._forget_name(broker.address, broker.name, group)
             yield from self._drop_if_empty(broker.name, group)

@@ -342,6 +342,7 @@ class Dispatcher:
     ) -> None:
         """Send a reply once the barrier that its handler set has returned."""
         barrier, self._batches.barrier = self._batches.barrier, None
+        # A one-way request has no reply, but its work has to be done as well.
         if barrier is not None and (reply is not None or command.is_oneway):
             session.spawn(reply_behind, session, command, reply, barrier)
 
@@ -378,6 +379,7 @@ class Dispatcher:
                 return
             session.in_batch = True
             self._batches.begin_batch()
+            # An earlier attempt may have set one, which `begin_batch` has reset and which still applies.
             self._batches.barrier = barrier
             missing = self._attempt(session, command, handler)
             barrier = self._batches.barrier

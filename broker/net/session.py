@@ -307,11 +307,11 @@ class Session:
             self.outgoing_bytes += len(buffer)
         if self.outgoing_bytes > self._limits.max_outgoing_bytes:
             self._enforce_bound()
-        elif not (self.in_batch or self._draining):
+        elif not (self.in_batch or self._draining):  # the batch's end, or the draining task, sends otherwise
             self._wake(self)
 
     def _enforce_bound(self) -> None:
-        self.flush()
+        self.flush()  # the kernel may accept enough to stay below the limit
         if self.outgoing_bytes > self._limits.max_outgoing_bytes:
             _log.warning(
                 "%s: closed: it does not read, %d bytes are queued for it",

@@ -104,8 +104,10 @@ class Appender:
         if refusal is not None or topic is None:
             return refusal or _ILLEGAL
         state, text = message.sys_flag & TRANSACTION_MASK, message.properties_text
+        # Without transaction bits, the usual case, there is nothing to look up.
         has_entry, has_items = not state or has_queue_entry(state), not state or has_index_items(state)
         is_long = len(text) > LONG_PROPERTIES
+        # The keys of long properties are hashed later, in steps, together with their index items.
         code, hashes = self._facts(text, topic, has_items=has_items and not is_long)
 
         def add(run: Run, stored: QueueRun) -> None:
@@ -182,6 +184,7 @@ class Appender:
         `late_weight` is the size of properties whose index items take long to compute; 0 if there are none.
         """
         queue = self._queue(topic.name, queue_id) if entries else None
+        # Usually one comparison is enough: the entries fit into the blocks that are reserved and in memory.
         if (
             queue is not None
             and (queue.next_offset + entries > queue.ready_until or queue.extension is not None)

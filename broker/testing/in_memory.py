@@ -110,6 +110,7 @@ class MemoryNetwork:
         if listener is None or listener.server is None or trio.current_time() < listener.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         ours, theirs = memory_stream_pair()
+        # Replication has another protocol, without requests.
         hears = self._on_request is not None and not isinstance(listener.server, Master)
         near, far = memory_stream_pair() if hears else (theirs, theirs)
         try:
