@@ -83,7 +83,7 @@ FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
     "storeType": "default",
     "timerWheelEnable": "false",
     "useStaticSubscription": "false",
-    # Features that are always on.
+    # Behaviour that cannot be changed.
     "enableCreateSysGroup": "true",
     "litePullMessageEnable": "true",
     "maxTopicLength": str(MAX_TOPIC_LENGTH),

@@ -130,7 +130,7 @@ HANDLERS = by_code(
 
 def direct_readers(*, gated: bool = False) -> DirectReaders:
     """Return readers of the most frequent requests, for the connections of one server. With a gate, signed
-    requests keep their ext fields, from which the signature is checked."""
+    requests keep their ext fields."""
     send = SendMessageRequestHeaderV2 if gated else SignedSendV2
     sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
     pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE

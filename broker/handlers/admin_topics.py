@@ -195,8 +195,8 @@ def topic_config(
 async def topic_stats(
     broker: BrokerContext, request: Request[GetTopicStatsInfoRequestHeader, None]
 ) -> Reply[None, TopicStatsTable]:
-    """Return the minimum and maximum offset of every read or write queue (code 202; as in 5.3.3, 4.9 has only
-    write queues)."""
+    """Return the minimum and maximum offset of every read or write queue (code 202). As in 5.3.3;
+    4.9 lists only write queues."""
     topic = request.header.topic
     config = broker.topics.get(topic)
     if config is None:

@@ -285,7 +285,7 @@ class CommitLog:
 
 def log_of(config: StoreConfig, disk: Disk) -> CommitLog:
     """Return the commit log of a store. With SYNC_FLUSH, pages are not allocated in advance: the event loop
-    touches each page first, so read-around is off and loads only that page.
+    touches each page first, so read-around is off, and a touch loads only that page.
     """
     folder = config.commit_log_folder
     size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE
