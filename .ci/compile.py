@@ -1,4 +1,4 @@
-"""Compile codec.core with mypyc: in a checkout (python .ci/compile.py), and into wheels, as a build hook of hatchling.
+"""Compile rmqcli.codec.core with mypyc: in a checkout (python .ci/compile.py), and into wheels, as a build hook of hatchling.
 
 Without a C compiler, or with RMQ_PURE=1, nothing is compiled and a wheel is pure: the modules run as they are.
 """
@@ -21,7 +21,9 @@ except ImportError:  # in a checkout without the build tools
     BuildHookInterface = object
 
 ROOT = Path(__file__).parents[1]
-CORE = "codec/core"
+LINKED = ("codec", "broker")
+"""Packages of rmqcli whose folders stand beside it: rmqcli has links to them."""
+CORE = "rmqcli/codec/core"
 REQUIRES = ["mypy[mypyc]>=2.4,<3", "setuptools>=75"]
 GROUP = "rmq_core"
 """The compiled modules share a library of this name, which Python finds beside the packages."""
@@ -36,13 +38,14 @@ def can_compile() -> bool:
 
 def build(root: Path, into: Path) -> bool:
     """Build the compiled modules into a folder, in a process of their own; return False if the compiler fails."""
+    link(root)
     command = [sys.executable, __file__, "--build", str(into)]
     done = subprocess.run(
         command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if done.returncode:
         print(done.stdout, file=sys.stderr)
-        print("codec.core was not compiled: it runs interpreted, which is slower", file=sys.stderr)
+        print("rmqcli.codec.core was not compiled: it runs interpreted, which is slower", file=sys.stderr)
     return done.returncode == 0
 
 
@@ -71,8 +74,25 @@ def run_setuptools(into: str) -> None:
     )
 
 
+def link(root: Path) -> None:
+    """Make the links, which a source distribution does not have."""
+    for name in LINKED:
+        if not (root / "rmqcli" / name).exists():
+            (root / "rmqcli" / name).symlink_to(f"../{name}", target_is_directory=True)
+
+
+def linked_sources(root: Path) -> dict[str, str]:
+    """Return the files of the linked packages, and where a wheel has them."""
+    paths = (path for name in LINKED for path in (root / name).rglob("*"))
+    return {
+        str(path): f"rmqcli/{path.relative_to(root)}"
+        for path in paths
+        if path.is_file() and path.suffix not in {".pyc", ".so", ".pyd"}
+    }
+
+
 class CoreHook(BuildHookInterface):  # type: ignore[misc, valid-type]
-    """Adds the compiled modules to a wheel."""
+    """Adds the packages beside rmqcli, and the compiled modules, to a wheel."""
 
     def dependencies(self) -> list[str]:
         """Return what the build needs."""
@@ -80,7 +100,11 @@ class CoreHook(BuildHookInterface):  # type: ignore[misc, valid-type]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile for a wheel; an editable installation runs what `make` compiled in the checkout."""
-        if self.target_name != "wheel" or version != "standard" or not can_compile():
+        if self.target_name != "wheel" or version != "standard":
+            return
+        # hatchling follows a link only if it has not seen the folder under another name before.
+        build_data["force_include"].update(linked_sources(Path(self.root)))
+        if not can_compile():
             return
         self.folder = tempfile.mkdtemp()
         if build(Path(self.root), Path(self.folder)):

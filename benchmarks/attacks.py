@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from codec.bodies.base import Body, encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from codec.bodies.offsets import LockBatchRequestBody
-from codec.codes import RPC_ONEWAY, PullSysFlag, RequestCode
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.message_queue import MessageQueue
-from codec.properties import encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.codec.bodies.base import Body, encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody
+from rmqcli.codec.codes import RPC_ONEWAY, PullSysFlag, RequestCode
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 
 TOPIC = "Attacked"
 CHUNK = 256 * 1024

@@ -19,17 +19,17 @@ from benchmarks.broker import SECONDS, address_of, cpu_of_one
 from benchmarks.harness import Measured, cluster
 from benchmarks.load import batch_frames, drive, first_reply, send_frames
 from benchmarks.scan import one_core
-from broker.disk import REAL
-from broker.store.config import StoreConfig
-from broker.store.store import MessageStore, open_store
-from broker.store.values import StoreMessage
-from codec.codes import SerializeType
-from codec.core.hashing import crc32
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.properties import encode_properties
-from codec.remoting.frame import decode_frame
-from codec.store.record_layout import PREFIXES
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.store import MessageStore, open_store
+from rmqcli.broker.store.values import StoreMessage
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.core.hashing import crc32
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.frame import decode_frame
+from rmqcli.codec.store.record_layout import PREFIXES
 
 ITEMS, BATCHES, ROUNDS = 32, 200, 5
 IN_FLIGHT = 1, 16

@@ -17,11 +17,11 @@ from pathlib import Path
 from benchmarks.attacks import topic_frame
 from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, process, resident_mib
 from benchmarks.load import Rate, drive, first_reply, seconds_of_all, send_frames
-from codec.codes import LanguageCode, PullSysFlag, RequestCode, SerializeType
-from codec.headers.base import to_ext
-from codec.headers.pull import PullMessageRequestHeader
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.codec.codes import LanguageCode, PullSysFlag, RequestCode, SerializeType
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 
 SECONDS = 3.0
 COLD_QUEUES = 1024

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple
 
-from codec.codes import LanguageCode, RequestCode, SerializeType
-from codec.remoting.binary_header import BINARY_HEADER
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
+from rmqcli.codec.codes import LanguageCode, RequestCode, SerializeType
+from rmqcli.codec.remoting.binary_header import BINARY_HEADER
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
 
 ROUNDS = 7
 ROUND_SECONDS = 0.05

@@ -21,8 +21,8 @@ import trio
 
 from benchmarks.clients import BACKLOG, OTHERS, OURS, TARGETS, consumed, create, in_turns, rate_of, rmq
 from benchmarks.harness import Measured, cluster
-from codec.message import Message
 from rmqcli.client import Producer
+from rmqcli.codec.message import Message
 from tests.foreign.install import Client, install_cpp1, install_node
 
 PULLS = Client("ours-raw-pulls", OURS.command)

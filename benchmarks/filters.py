@@ -17,7 +17,7 @@ from pyspark.sql import datasource as spark
 
 from benchmarks.export import LOG_BYTES, TOPICS, stored_at, write_store
 from benchmarks.harness import Measured
-from codec.scan import arrow, columns
+from rmqcli.codec.scan import arrow, columns
 from rmqcli.export.spark_source.batch import FilteringReader
 from rmqcli.export.spark_source.options import read_options
 from rmqcli.export.spark_source.rows import Columns, spark_schema

@@ -8,14 +8,14 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from codec.codes import LanguageCode, RequestCode, SerializeType
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.properties import encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.codec.codes import LanguageCode, RequestCode, SerializeType
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 
 BODY = b"x" * 1024
 

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.attacks import ATTACKS, Address, drop_reply, frame, send_frame
 from benchmarks.harness import ROOT, Measured, cluster, have_memory, resident_mib
 from benchmarks.machines import ASIDE, place_client_and
-from codec.codes import RequestCode
+from rmqcli.codec.codes import RequestCode
 
 BESIDE = "beside a process that computes"
 QUIET_SECONDS = 2.0

@@ -15,8 +15,6 @@ from functools import partial
 
 import trio
 
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client import (
     ConsumeContext,
     ConsumeResult,
@@ -27,6 +25,8 @@ from rmqcli.client import (
     PushConsumer,
     SendResult,
 )
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 ACCOUNT = Credentials("benchmark", "secret-of-benchmark")
 

@@ -23,8 +23,8 @@ from pyarrow import parquet
 
 from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
-from codec.scan import find_bad_crc, fixed_columns, scan_positions
-from codec.scan.arrow import scan_batches
+from rmqcli.codec.scan import find_bad_crc, fixed_columns, scan_positions
+from rmqcli.codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.parquet import writer_options

@@ -13,26 +13,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codec.lazy import lazy_names
+from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from broker.config import (
+    from rmqcli.broker.config import (
         BrokerConfig as BrokerConfig,
         NamesrvConfig as NamesrvConfig,
         load_config as load_config,
     )
-    from broker.errors import ServiceFailed as ServiceFailed
-    from broker.namesrv.node import open_name_server as open_name_server
-    from broker.node import open_broker as open_broker
-    from broker.testing.embedded import (
+    from rmqcli.broker.errors import ServiceFailed as ServiceFailed
+    from rmqcli.broker.namesrv.node import open_name_server as open_name_server
+    from rmqcli.broker.node import open_broker as open_broker
+    from rmqcli.broker.testing.embedded import (
         Cluster as Cluster,
         embedded as embedded,
         embedded_in_thread as embedded_in_thread,
     )
-    from broker.testing.in_memory import (
+    from rmqcli.broker.testing.in_memory import (
         MemoryCluster as MemoryCluster,
         embedded_in_memory as embedded_in_memory,
     )
-    from broker.testing.in_memory import LOST as LOST, OnRequest as OnRequest
+    from rmqcli.broker.testing.in_memory import LOST as LOST, OnRequest as OnRequest
 else:
     __all__, __getattr__ = lazy_names(__name__)

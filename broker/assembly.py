@@ -8,26 +8,26 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from broker.config import BrokerConfig
-from broker.config.inner_account import own_signer
-from broker.context import BrokerContext
-from broker.disk import REAL, Disk
-from broker.filters import Compiler, FilterTable
-from broker.ha.master import Master
-from broker.handlers.pull import answer_hold
-from broker.net.network import TCP, Network
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.net.turns import Jobs, Turns
-from broker.services.holds import Hold, Holds
-from broker.services.registration import Announcer, Registration
-from broker.services.routes import TopicRoutes
-from broker.services.statistics import Statistics, StoreRates
-from broker.services.table_files import TableFiles
-from broker.store import MessageStore
-from broker.store.readiness import InThread
-from broker.supervisor import Supervisor
-from broker.system import NowMs
-from broker.tables import (
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.config.inner_account import own_signer
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.filters import Compiler, FilterTable
+from rmqcli.broker.ha.master import Master
+from rmqcli.broker.handlers.pull import answer_hold
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.net.turns import Jobs, Turns
+from rmqcli.broker.services.holds import Hold, Holds
+from rmqcli.broker.services.registration import Announcer, Registration
+from rmqcli.broker.services.routes import TopicRoutes
+from rmqcli.broker.services.statistics import Statistics, StoreRates
+from rmqcli.broker.services.table_files import TableFiles
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.supervisor import Supervisor
+from rmqcli.broker.system import NowMs
+from rmqcli.broker.tables import (
     ConsumerTable,
     DelayOffsets,
     GroupTable,
@@ -36,11 +36,11 @@ from broker.tables import (
     ProducerTable,
     TopicTable,
 )
-from broker.tables.configs import first_version
-from broker.tables.topics import system_topics
-from codec.bodies.config import TopicConfig
-from codec.selector import BloomFilter, Dialect
-from codec.store.delay_levels import DelayLevels
+from rmqcli.broker.tables.configs import first_version
+from rmqcli.broker.tables.topics import system_topics
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.selector import BloomFilter, Dialect
+from rmqcli.codec.store.delay_levels import DelayLevels
 
 
 def assemble(

@@ -12,39 +12,39 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from broker.config import BrokerConfig
-from broker.net.fast_failure import FastFailure, limits_of
-from broker.net.turns import Jobs, Turns
-from broker.services.new_offsets import NewOffsets
-from broker.store.config import StoreConfig
-from broker.system import NowMs, Timer
-from broker.tables import (
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.net.fast_failure import limits_of
+from rmqcli.broker.net.turns import Jobs, Turns
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.system import NowMs, Timer
+from rmqcli.broker.tables import (
     ConsumerTable,
     DelayOffsets,
     GroupTable,
     HalfCopies,
     LockTable,
+    NewOffsets,
     OffsetTable,
     ProducerTable,
     TopicTable,
 )
-from codec.bodies.config import DataVersion, TopicConfig
-from codec.properties import PropertyName, encode_properties
-from codec.remoting.reply_head import SendReplyFrames
-from codec.store.delay_levels import DelayLevels
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig
+from rmqcli.codec.properties import PropertyName, encode_properties
+from rmqcli.codec.remoting.reply_head import SendReplyFrames
+from rmqcli.codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
-    from broker.auth.control import AccessControl
-    from broker.filters import FilterTable
-    from broker.ha.master import Master
-    from broker.ha.slave import Slave
-    from broker.net.session import Session
-    from broker.services.holds import Holds
-    from broker.services.registration import Announcer
-    from broker.services.routes import TopicRoutes
-    from broker.services.statistics import Statistics, StoreRates
-    from broker.services.table_files import TableFiles
-    from broker.store import MessageStore
+    from rmqcli.broker.auth.control import AccessControl
+    from rmqcli.broker.filters import FilterTable
+    from rmqcli.broker.ha.master import Master
+    from rmqcli.broker.ha.slave import Slave
+    from rmqcli.broker.net.session import Session
+    from rmqcli.broker.services.holds import Holds
+    from rmqcli.broker.services.registration import Announcer
+    from rmqcli.broker.services.routes import TopicRoutes
+    from rmqcli.broker.services.statistics import Statistics, StoreRates
+    from rmqcli.broker.services.table_files import TableFiles
+    from rmqcli.broker.store import MessageStore
 
 
 class OwnProperties:
@@ -62,11 +62,16 @@ class BrokerContext:
     """The state of one broker. `address` is the "ip:port" that clients use, `store_host` the same in packed
     form."""
 
+    # The broker itself
     config: BrokerConfig
+    config_version: DataVersion
     address: str
     store_host: bytes
     now_ms: NowMs
     rng: random.Random
+    started: int
+
+    # Its messages, and the tables that requests read and change (rmqcli.broker.tables)
     store: MessageStore
     topics: TopicTable
     groups: GroupTable
@@ -77,6 +82,8 @@ class BrokerContext:
     filters: FilterTable
     delay_levels: DelayLevels
     delay_offsets: DelayOffsets
+
+    # What runs beside the handlers (rmqcli.broker.services, rmqcli.broker.ha)
     holds: Holds
     statistics: Statistics
     rates: StoreRates
@@ -84,10 +91,11 @@ class BrokerContext:
     announcer: Announcer
     routes: TopicRoutes
     ha: Master
-    started: int
-    config_version: DataVersion
+
+    # Turns of the event loop
     turns: Turns
     jobs: Jobs
+
     access: AccessControl | None = None
     """None without access control."""
     slave: Slave | None = None
@@ -102,8 +110,6 @@ class BrokerContext:
     """The number of topics and groups that each connection has created by using them."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
-    fast_failure: FastFailure = field(default_factory=FastFailure)
-    new_offsets: NewOffsets = field(default_factory=NewOffsets)
     half_copies: HalfCopies = field(default_factory=HalfCopies)
     """The newest copies of half messages that were copied."""
     unrecorded_ends: dict[int, None] = field(default_factory=dict)
@@ -123,6 +129,7 @@ class BrokerContext:
     """True if plain sends can be stored together, because none of them needs a check."""
 
     def __post_init__(self) -> None:
+        self.new_offsets = NewOffsets(self.offsets, self.topics, self.groups, self.consumers)
         self.id_prefix = self.store_host.hex().upper()
         self.reconfigure(self.config)
 
@@ -135,7 +142,7 @@ class BrokerContext:
         return self.config.broker_name
 
     def offset_msg_id(self, physical_offset: int) -> str:
-        """Return the id of the message at an offset, like `codec.ids.offset_msg_id`."""
+        """Return the id of the message at an offset, like `rmqcli.codec.ids.offset_msg_id`."""
         return f"{self.id_prefix}{physical_offset:016X}"
 
     def reconfigure(self, config: BrokerConfig) -> None:

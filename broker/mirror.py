@@ -21,27 +21,27 @@ from typing import Final
 
 import trio
 
-from broker.config import BrokerConfig, config_from_properties
-from broker.config.checks import check_values
-from broker.disk import REAL, Disk
-from broker.errors import BrokerError, ConfigError
-from broker.filters import Compiler, FilterTable
-from broker.ha.peer import LogRange, MasterPeer
-from broker.ha.slave import RETRY_SECONDS, Seat, Slave
-from broker.ha.tables import TableCopies
-from broker.net.network import HA_DISTANCE, TCP, Network, packed_address
-from broker.net.peers import Peers
-from broker.services.table_files import TableFiles
-from broker.store import MessageStore, open_store
-from broker.store.config import StoreConfig
-from broker.store.readiness import InThread
-from broker.store.segment_list import adopted_size
-from broker.supervisor import Supervisor, open_services
-from broker.system import NowMs, system_now_ms
-from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.ids import MAX_PORT, join_address, split_address
-from codec.remoting.signature import Signer
-from codec.selector import BloomFilter, Dialect
+from rmqcli.broker.config import BrokerConfig, config_from_properties
+from rmqcli.broker.config.checks import check_values
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.errors import BrokerError, ConfigError
+from rmqcli.broker.filters import Compiler, FilterTable
+from rmqcli.broker.ha.peer import LogRange, MasterPeer
+from rmqcli.broker.ha.slave import RETRY_SECONDS, Seat, Slave
+from rmqcli.broker.ha.tables import TableCopies
+from rmqcli.broker.net.network import HA_DISTANCE, TCP, Network, packed_address
+from rmqcli.broker.net.peers import Peers
+from rmqcli.broker.services.table_files import TableFiles
+from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.store.segment_list import adopted_size
+from rmqcli.broker.supervisor import Supervisor, open_services
+from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from rmqcli.codec.ids import MAX_PORT, join_address, split_address
+from rmqcli.codec.remoting.signature import Signer
+from rmqcli.codec.selector import BloomFilter, Dialect
 
 _JAVA = BrokerConfig()
 KEPT_HOURS = 100 * 366 * 24

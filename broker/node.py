@@ -18,19 +18,19 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
-from broker.assembly import assemble
-from broker.auth.control import AccessControl
-from broker.auth.files import default_file
-from broker.config import BrokerConfig
-from broker.config.checks import check_values
-from broker.config.tls import check_ha_tls
-from broker.context import BrokerContext
-from broker.disk import REAL, Disk
-from broker.ha.follower import Follower
-from broker.handlers import direct_readers, handler_table, run_table
-from broker.net.busy_poll import BusyPoll
-from broker.net.limits import ServerLimits
-from broker.net.network import (
+from rmqcli.broker.assembly import assemble
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.auth.files import default_file
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.config.checks import check_values
+from rmqcli.broker.config.tls import check_ha_tls
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.ha.follower import Follower
+from rmqcli.broker.handlers import direct_readers, handler_table, run_table
+from rmqcli.broker.net.busy_poll import BusyPoll
+from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.net.network import (
     TCP,
     Listener,
     Network,
@@ -40,21 +40,21 @@ from broker.net.network import (
     packed_address,
     trio_listeners,
 )
-from broker.net.server import Server
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.services.clients import watch_clients
-from broker.services.delay import DelayService
-from broker.services.put import topics_at
-from broker.services.registration import Registration
-from broker.services.transactions import check_transactions, record_all_ends
-from broker.store import MessageStore, open_store
-from broker.store.config import StoreConfig
-from broker.store.readiness import InThread
-from broker.supervisor import Services, Supervisor, open_services
-from broker.system import NowMs, system_now_ms
-from codec.ids import join_address
-from codec.names import reply_topic
-from codec.selector import parse_sql92
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.services.clients import watch_clients
+from rmqcli.broker.services.delay import DelayService
+from rmqcli.broker.services.put import topics_at
+from rmqcli.broker.services.registration import Registration
+from rmqcli.broker.services.transactions import check_transactions, record_all_ends
+from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.supervisor import Services, Supervisor, open_services
+from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.codec.ids import join_address
+from rmqcli.codec.names import reply_topic
+from rmqcli.codec.selector import parse_sql92
 
 UNREGISTER_SECONDS = 2.0
 """Longest time that a stop waits for name servers."""

@@ -8,7 +8,7 @@
 * A service that returns has finished its work.
 
 State that must survive a restart belongs to the service's object, never to its coroutine. A connection is not
-a service: an error ends only that connection (`broker.net.server`).
+a service: an error ends only that connection (`rmqcli.broker.net.server`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from traceback import extract_tb
 
 import trio
 
-from broker.errors import ServiceFailed
+from rmqcli.broker.errors import ServiceFailed
 
 RETRY_SECONDS = 1.0
 

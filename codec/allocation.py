@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 
 Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 """(own client id, all queues, all client ids) → own queues."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import construct
 from construct import Bytes, Check, Int16sb, Int32sb, this
 
-from codec.layout import fused
+from rmqcli.codec.layout import fused
 
 ITEM_HEAD = fused(
     construct.Struct(

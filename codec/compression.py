@@ -8,9 +8,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from codec.codes import MessageSysFlag
-from codec.errors import CorruptionError, LocalProtocolError
-from codec.layout import Buffer
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.errors import CorruptionError, LocalProtocolError
+from rmqcli.codec.layout import Buffer
 
 _Function = Callable[[Buffer, int], bytes]
 

@@ -17,8 +17,15 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from codec.errors import BodyError
-from codec.fastjson_writer import FASTJSON, STANDARD, JsonDialect, chunks_in_steps, dumps, dumps_in_steps
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.fastjson_writer import (
+    FASTJSON,
+    STANDARD,
+    JsonDialect,
+    chunks_in_steps,
+    dumps,
+    dumps_in_steps,
+)
 
 __all__ = [
     "FASTJSON",

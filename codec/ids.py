@@ -19,7 +19,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 
-from codec.errors import CorruptionError, HeaderError, LocalProtocolError
+from rmqcli.codec.errors import CorruptionError, HeaderError, LocalProtocolError
 
 MAX_PORT: Final = 65535
 MAX_DIGITS: Final = 5

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from codec.codes import MessageSysFlag
-from codec.core.batch import read_items
-from codec.message import MessageExt
-from codec.properties import decode_properties
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.batch import read_items
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import decode_properties
 
 INNER_BATCH, NEED_UNWRAP = MessageSysFlag.INNER_BATCH, MessageSysFlag.NEED_UNWRAP
 WRAPPED = INNER_BATCH | NEED_UNWRAP

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from codec.ids import offset_msg_id, pack_host_text
-from codec.message_queue import MessageQueue
-from codec.names import (
+from rmqcli.codec.ids import offset_msg_id, pack_host_text
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import (
     DLQ_PREFIX,
     RETRY_PREFIX,
     SystemTopic,
@@ -23,7 +23,7 @@ from codec.names import (
     is_system_topic,
     retry_topic,
 )
-from codec.properties import PropertyName, delay_level, split_keys
+from rmqcli.codec.properties import PropertyName, delay_level, split_keys
 
 __all__ = [
     "DLQ_PREFIX",

@@ -8,12 +8,12 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
-from codec.core.batch import read_items
-from codec.errors import LocalProtocolError
-from codec.layout import Buffer
-from codec.message import Message
-from codec.properties import encode_properties
+from rmqcli.codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
+from rmqcli.codec.core.batch import read_items
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.layout import Buffer
+from rmqcli.codec.message import Message
+from rmqcli.codec.properties import encode_properties
 
 
 class BatchItem(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, read_pairs
-from codec.errors import LocalProtocolError
+from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, read_pairs
+from rmqcli.codec.errors import LocalProtocolError
 
 _NAME_END, _PAIR_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 MAX_PROPERTIES_LENGTH = 32767

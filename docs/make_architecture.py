@@ -14,7 +14,6 @@ from pathlib import Path
 import grimp
 
 PAGE = Path(__file__).with_name("architecture.md")
-PACKAGES = ("rmqcli", "broker", "codec")
 BLOCK = re.compile(r"(<!-- floors of (.+?) -->\n```text\n).*?(```\n)", re.DOTALL)
 
 Imports = Mapping[str, Set[str]]
@@ -22,7 +21,7 @@ Imports = Mapping[str, Set[str]]
 
 @cache
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph(*PACKAGES)
+    return grimp.build_graph("rmqcli")
 
 
 def rooms_of(package: str) -> set[str]:

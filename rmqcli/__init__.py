@@ -7,7 +7,7 @@ __all__ = ["__version__", "core_form", "version_text"]
 
 def core_form() -> str:
     """Return how the core of the codec runs: `compiled` or `interpreted`."""
-    from codec.core import is_compiled
+    from rmqcli.codec.core import is_compiled
 
     return "compiled" if is_compiled() else "interpreted"
 

@@ -3,11 +3,11 @@
     def test_order(rmq_cluster):
         producer = MyProducer(namesrv=rmq_cluster.namesrv)
 
-Both are a `broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio and
+Both are a `rmqcli.broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio and
 trio tests. Override the fixture `rmq_settings` (session scope) to set properties of the broker.
 
-pytest loads this module in every run of an environment that has rmqcli, also in those of projects with
-modules of their own called `broker` or `codec`. Therefore it imports only pytest before a fixture is used.
+pytest loads this module in every run of an environment that has rmqcli, whether or not the project uses it.
+Therefore it imports only pytest before a fixture is used.
 """
 
 from __future__ import annotations
@@ -18,26 +18,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from broker.testing.embedded import Cluster
+    from rmqcli.broker.testing.embedded import Cluster
 
 
 @pytest.fixture(scope="session")
 def rmq_settings() -> dict[str, Any]:
-    """Return the arguments of `broker.embedded`, such as `{"auto_create_topic_enable": False}`."""
+    """Return the arguments of `rmqcli.broker.embedded`, such as `{"auto_create_topic_enable": False}`."""
     return {}
 
 
 def _cluster(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
-    """Run a cluster. Fail the test if a package of the project under test hides one that rmqcli installs."""
-    try:
-        from broker.testing.embedded import embedded_in_thread
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in {"broker", "codec"}:
-            raise
-        pytest.fail(
-            f"{error}: another module named {error.name.partition('.')[0]} hides that of rmqcli",
-            pytrace=False,
-        )
+    """Run a cluster."""
+    from rmqcli.broker.testing.embedded import embedded_in_thread
 
     with embedded_in_thread(**rmq_settings) as cluster:
         yield cluster

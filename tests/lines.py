@@ -25,6 +25,7 @@ from types import CodeType, ModuleType
 from coverage import CoverageData
 
 PACKAGES = ("codec", "broker", "rmqcli")
+"""Folders; the first two are imported by their links in the third."""
 ROOT = Path(__file__).parents[1]
 COMPILED = ROOT / ".coverage-compiled"
 """Bytecode with marks; each file is named by what it is made of."""
@@ -44,12 +45,12 @@ def is_wanted() -> bool:
 def begin() -> None:
     """Marks the modules that are imported from now on, and anew the few that pytest has imported."""
     COMPILED.mkdir(exist_ok=True)
-    importlib.import_module("codec.core")
+    importlib.import_module("rmqcli.codec.core")
     finder = _Finder()
     sys.meta_path.insert(0, finder)
-    for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rmqcli"]:
         importlib.reload(sys.modules[name])
-    # With RMQ_PURE=1 codec.core has put a finder of its sources first.
+    # With RMQ_PURE=1 rmqcli.codec.core has put a finder of its sources first.
     sys.meta_path.remove(finder)
     sys.meta_path.insert(0, finder)
 
@@ -143,7 +144,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in PACKAGES:
+        if fullname.partition(".")[0] != "rmqcli":
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
         found = (finder.find_spec(fullname, path, target) for finder in others)
@@ -152,7 +153,7 @@ class _Finder(MetaPathFinder):
             (spec for spec in found if spec is not None and isinstance(spec.loader, FileLoader)), None
         )
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = Marking(fullname, spec.loader.path)
+            spec.loader = Marking(fullname, os.path.realpath(spec.loader.path))
         return spec
 
 

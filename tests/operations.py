@@ -1,4 +1,4 @@
-"""All operations by request code, from every module of `codec.operations`."""
+"""All operations by request code, from every module of `rmqcli.codec.operations`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Final
 
-import codec.operations
-from codec.codes import RequestCode
-from codec.operations.operation import AnyOperation, Operation
+import rmqcli.codec.operations
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.operations.operation import AnyOperation, Operation
 
 ENTRIES: Final[tuple[tuple[str, AnyOperation], ...]] = tuple(
     (name, value)
-    for area in iter_modules(codec.operations.__path__)
-    for name, value in vars(import_module(f"codec.operations.{area.name}")).items()
+    for area in iter_modules(rmqcli.codec.operations.__path__)
+    for name, value in vars(import_module(f"rmqcli.codec.operations.{area.name}")).items()
     if isinstance(value, Operation)
 )
 """Each entry of the table with its name."""

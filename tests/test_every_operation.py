@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 
-import broker.handlers
-import broker.namesrv.node
+import rmqcli.broker.handlers
+import rmqcli.broker.namesrv.node
 import rmqcli.client
-from broker.handlers import refused
-from codec.codes import RequestCode, ResponseCode
-from codec.operations import clients
-from codec.operations.operation import AnyOperation
+from rmqcli.broker.handlers import refused
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.operations import clients
+from rmqcli.codec.operations.operation import AnyOperation
 from tests.broker.support import fake_broker
 from tests.operations import OPERATIONS
 
@@ -57,13 +57,13 @@ def names(operations: Iterable[AnyOperation]) -> list[str]:
 
 
 def test_what_a_broker_receives_has_a_handler_or_a_reason() -> None:
-    handlers = served(broker.handlers.HANDLERS)
+    handlers = served(rmqcli.broker.handlers.HANDLERS)
     assert names(received_by("B") - handlers - set(REASONS)) == []
     assert names(handlers - received_by("B")) == []
 
 
 def test_what_a_name_server_receives_has_a_handler() -> None:
-    handlers = served(broker.namesrv.node.HANDLERS)
+    handlers = served(rmqcli.broker.namesrv.node.HANDLERS)
     assert names(received_by("N") - handlers) == []
     assert names(handlers - received_by("N")) == []
 
@@ -76,7 +76,7 @@ def test_what_a_client_receives_has_a_handler() -> None:
 
 
 def test_a_reason_is_given_for_nothing_that_is_served() -> None:
-    handlers = served(broker.handlers.HANDLERS) | served(broker.namesrv.node.HANDLERS)
+    handlers = served(rmqcli.broker.handlers.HANDLERS) | served(rmqcli.broker.namesrv.node.HANDLERS)
     assert names(set(REASONS) & (handlers | registered_by_clients())) == []
 
 

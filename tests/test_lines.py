@@ -150,13 +150,14 @@ def lines_that_ran(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 INTERPRETED = """import json
+import os
 from tests import lines
 
 lines.begin()
-from codec.core import hashing, text
+from rmqcli.codec.core import hashing, text
 
 hashing.tags_code("TagA")
-print(json.dumps([lines.lines_of(module.__file__) for module in (hashing, text)]))
+print(json.dumps([lines.lines_of(os.path.realpath(module.__file__)) for module in (hashing, text)]))
 """
 
 

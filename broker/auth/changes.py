@@ -10,13 +10,13 @@ from typing import Any, Final
 import trio
 from msgspec.structs import replace
 
-from broker.auth.control import AccessControl
-from broker.auth.files import Loaded
-from broker.disk import Disk, save_table
-from codec.acl.account_file import FileVersion, file_of, parse_file
-from codec.acl.addresses import parse_rule
-from codec.acl.errors import AclError
-from codec.acl.rewriting import file_text, with_account, with_white, without_account
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.auth.files import Loaded
+from rmqcli.broker.disk import Disk, save_table
+from rmqcli.codec.acl.account_file import FileVersion, file_of, parse_file
+from rmqcli.codec.acl.addresses import parse_rule
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.acl.rewriting import file_text, with_account, with_white, without_account
 
 OWNER_ONLY: Final = 0o600
 

@@ -18,30 +18,39 @@ from typing import Final, NamedTuple
 
 import trio
 
-from broker.auth.files import NOTHING, Loaded, loaded, read_by_others, read_files
-from broker.disk import Disk
-from broker.errors import ConfigError, NotReady, Refusal
-from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
-from broker.net.session import Session
-from broker.net.turns import LongWork, Steps
-from broker.store.readiness import InThread
-from broker.system import NowMs
-from broker.tables import ClientChannel
-from codec.acl.account_file import Account, AccountFile, Permission, parse_file
-from codec.acl.addresses import read_address
-from codec.acl.decision import Attempt, Decision, Identified, Need, identify, on_group, on_topic, permit
-from codec.acl.errors import AclError
-from codec.bodies.base import decode_body
-from codec.bodies.in_steps import decode_body_in_steps
-from codec.codes import RequestCode, ResponseCode
-from codec.errors import BodyError, CodecError, CorruptionError
-from codec.headers.signed import ACCESS_KEY
-from codec.ids import parse_offset_msg_id
-from codec.names import MAX_GROUP_LENGTH, RETRY_PREFIX
-from codec.operations.access import Action
-from codec.operations.permissions import ANY_ACCOUNT, RULES, Rule
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, received_ext_fields
+from rmqcli.broker.auth.files import NOTHING, Loaded, loaded, read_by_others, read_files
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import ConfigError, NotReady, Refusal
+from rmqcli.broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import LongWork, Steps
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.system import NowMs
+from rmqcli.broker.tables import ClientChannel
+from rmqcli.codec.acl.account_file import Account, AccountFile, Permission, parse_file
+from rmqcli.codec.acl.addresses import read_address
+from rmqcli.codec.acl.decision import (
+    Attempt,
+    Decision,
+    Identified,
+    Need,
+    identify,
+    on_group,
+    on_topic,
+    permit,
+)
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.in_steps import decode_body_in_steps
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.errors import BodyError, CodecError, CorruptionError
+from rmqcli.codec.headers.signed import ACCESS_KEY
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.names import MAX_GROUP_LENGTH, RETRY_PREFIX
+from rmqcli.codec.operations.access import Action
+from rmqcli.codec.operations.permissions import ANY_ACCOUNT, RULES, Rule
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, received_ext_fields
 
 WATCH_SECONDS: Final = 0.4
 TOGETHER_SECONDS: Final = 0.2
@@ -60,7 +69,7 @@ REPLIES: Final = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
 
 _address_of = lru_cache(maxsize=4096)(read_address)
-_log = logging.getLogger("broker.auth")
+_log = logging.getLogger("rmqcli.broker.auth")
 
 
 class MessageTopics(NamedTuple):

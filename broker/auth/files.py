@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from broker.config import BrokerConfig, expand_path
-from broker.disk import Disk
-from broker.errors import ConfigError
-from codec.acl.account_file import MAX_FILE, AccountFile, parse_file
-from codec.acl.decision import Rules, duplicates, merged
-from codec.acl.errors import AclError
+from rmqcli.broker.config import BrokerConfig, expand_path
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import ConfigError
+from rmqcli.codec.acl.account_file import MAX_FILE, AccountFile, parse_file
+from rmqcli.codec.acl.decision import Rules, duplicates, merged
+from rmqcli.codec.acl.errors import AclError
 
 ENDINGS: Final = (".yml", ".yaml")
 MOST_FILES: Final = 1000
@@ -28,7 +28,7 @@ OTHERS: Final = 0o077
 
 Contents = Mapping[Path, bytes]
 
-_log = logging.getLogger("broker.auth")
+_log = logging.getLogger("rmqcli.broker.auth")
 
 
 def default_file(config: BrokerConfig) -> Path:

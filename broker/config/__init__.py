@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from broker.config.broker import BrokerConfig
-from broker.config.checks import check_values
-from broker.config.servers import FIXED, NamesrvConfig
-from broker.disk import REAL, Disk, save_table
-from broker.errors import ConfigError, Refusal
-from codec.bodies.config import format_properties, load_properties_file, store_properties
-from codec.codes import ResponseCode
-from codec.errors import BodyError
+from rmqcli.broker.config.broker import BrokerConfig
+from rmqcli.broker.config.checks import check_values
+from rmqcli.broker.config.servers import FIXED, NamesrvConfig
+from rmqcli.broker.disk import REAL, Disk, save_table
+from rmqcli.broker.errors import ConfigError, Refusal
+from rmqcli.codec.bodies.config import format_properties, load_properties_file, store_properties
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import BodyError
 
 __all__ = [
     "SECRETS",
@@ -85,7 +85,7 @@ Java accepts a change, which has no effect at first, and then starts on another 
 all.
 """
 
-_log = logging.getLogger("broker.config")
+_log = logging.getLogger("rmqcli.broker.config")
 
 
 class ConfigUpdate(NamedTuple):
@@ -131,7 +131,7 @@ def config_from_properties(cls: type[StructT], entries: Mapping[str, str]) -> tu
 
 
 def warn_unknown(unknown: list[str], source: str) -> None:
-    """Log a warning for each name on the logger `broker.config`."""
+    """Log a warning for each name on the logger `rmqcli.broker.config`."""
     for name in unknown:
         _log.warning("%s: %s", source, ignored(name))
 

@@ -12,11 +12,11 @@ import socket
 
 import msgspec
 
-from broker.config.servers import ServerConfig
-from codec.names import SystemTopic
-from codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
-from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
-from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
+from rmqcli.broker.config.servers import ServerConfig
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
+from rmqcli.codec.store.delay_levels import DEFAULT_DELAY_LEVELS
+from rmqcli.codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 
 
 class BrokerConfig(ServerConfig, frozen=True, kw_only=True):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from broker.config.broker import BrokerConfig
-from broker.config.servers import NamesrvConfig, java_name
-from broker.errors import ConfigError
-from codec.acl.addresses import parse_rules
-from codec.acl.errors import AclError
-from codec.codes import MASTER_ID
-from codec.names import MAX_TOPIC_LENGTH, SYSTEM_TOPICS, SystemTopic, check_topic, reply_topic
-from codec.store.delay_levels import DelayLevels
+from rmqcli.broker.config.broker import BrokerConfig
+from rmqcli.broker.config.servers import NamesrvConfig, java_name
+from rmqcli.broker.errors import ConfigError
+from rmqcli.codec.acl.addresses import parse_rules
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.names import MAX_TOPIC_LENGTH, SYSTEM_TOPICS, SystemTopic, check_topic, reply_topic
+from rmqcli.codec.store.delay_levels import DelayLevels
 
 LEAST_FILE_SIZE = 4096
 """Minimum size of a commit-log or consume-queue file, in bytes: one page."""

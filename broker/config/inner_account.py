@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from broker.config.broker import BrokerConfig
-from broker.errors import ConfigError
-from codec.remoting.signature import Signer
+from rmqcli.broker.config.broker import BrokerConfig
+from rmqcli.broker.errors import ConfigError
+from rmqcli.codec.remoting.signature import Signer
 
 NAME = "innerClientAuthenticationCredentials"
 _EXPECTED = f'{NAME}: {{"accessKey": "…", "secretKey": "…"}} is expected'

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from codec.ids import DEFAULT_NAMESRV_PORT
-from codec.names import MAX_TOPIC_LENGTH
+from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT
+from rmqcli.codec.names import MAX_TOPIC_LENGTH
 
 _CAPITALS = {
     "broker_ip1": "brokerIP1",

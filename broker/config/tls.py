@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from broker.config import BrokerConfig, config_from_properties, read_properties
-from broker.disk import REAL, Disk
-from broker.errors import ConfigError
+from rmqcli.broker.config import BrokerConfig, config_from_properties, read_properties
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.errors import ConfigError
 
 PREFIX = "tls."
 CONFIG_FILE = "tls.config.file"

@@ -1,6 +1,6 @@
 """The files of a broker: every access to a disk goes through a `Disk`.
 
-There are two implementations: the operating system's (`REAL`) and a simulated one (broker.testing.disk) that
+There are two implementations: the operating system's (`REAL`) and a simulated one (rmqcli.broker.testing.disk) that
 can lose power. All calls except those of `MappedFile` block and are meant for worker threads. A missing file
 is reported as None or FileNotFoundError, any other refusal as OSError.
 
@@ -10,9 +10,9 @@ Durability: the content of a file is durable after `sync_file`; a creation, rena
 
 from __future__ import annotations
 
-from broker.disk.interface import PAGE, CannotSync, Disk, FileState, FileSync, MappedFile, Usage
-from broker.disk.real import REAL
-from broker.disk.tables import backup_of, load_table, save_table
+from rmqcli.broker.disk.interface import PAGE, CannotSync, Disk, FileState, FileSync, MappedFile, Usage
+from rmqcli.broker.disk.real import REAL
+from rmqcli.broker.disk.tables import backup_of, load_table, save_table
 
 __all__ = [
     "PAGE",

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.errors import StoreError, StoreLocked
+from rmqcli.broker.errors import StoreError, StoreLocked
 
 UNKNOWN_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of file systems that cannot lock folders; NFS requires that they be open for writing."""

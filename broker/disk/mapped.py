@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from broker.disk.interface import PAGE
-from broker.system import cores
+from rmqcli.broker.disk.interface import PAGE
+from rmqcli.broker.system import cores
 
 MADV_POPULATE_WRITE = 23
 """Since Linux 5.14; the module mmap does not define it."""

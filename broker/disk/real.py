@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import trio
 
-from broker.disk.interface import CannotSync, FileState, FileSync, MappedFile, Usage
-from broker.disk.lock import hold_folder, hold_lock, is_same, unusable
-from broker.disk.mapped import RealMappedFile, data_ranges, opened
-from broker.disk.tables import DurableFolders
+from rmqcli.broker.disk.interface import CannotSync, FileState, FileSync, MappedFile, Usage
+from rmqcli.broker.disk.lock import hold_folder, hold_lock, is_same, unusable
+from rmqcli.broker.disk.mapped import RealMappedFile, data_ranges, opened
+from rmqcli.broker.disk.tables import DurableFolders
 
 
 class _Calls(NamedTuple):

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from broker.disk.interface import Disk
-from broker.errors import StoreDamaged
-from codec.errors import CodecError
+from rmqcli.broker.disk.interface import Disk
+from rmqcli.broker.errors import StoreDamaged
+from rmqcli.codec.errors import CodecError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

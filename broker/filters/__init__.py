@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.filters.compiler import Compiler
-from broker.filters.entry import ConsumerFilter
-from broker.filters.selection import SqlSelection, is_tag_type
-from broker.filters.table import FilterTable
+from rmqcli.broker.filters.compiler import Compiler
+from rmqcli.broker.filters.entry import ConsumerFilter
+from rmqcli.broker.filters.selection import SqlSelection, is_tag_type
+from rmqcli.broker.filters.table import FilterTable
 
 __all__ = ["Compiler", "ConsumerFilter", "FilterTable", "SqlSelection", "is_tag_type"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import trio
 
-from codec.errors import SelectorError
-from codec.selector import Dialect, Predicate, parse_sql92
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector import Dialect, Predicate, parse_sql92
 
 SQL92 = "SQL92"
 LONG = 256

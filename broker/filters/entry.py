@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.filters.compiler import Compiler
-from codec.bodies.filters import BloomFilterData, ConsumerFilterData
-from codec.errors import SelectorError
-from codec.selector import Predicate
+from rmqcli.broker.filters.compiler import Compiler
+from rmqcli.codec.bodies.filters import BloomFilterData, ConsumerFilterData
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector import Predicate
 
 
 @dataclass(slots=True)

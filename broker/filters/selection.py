@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.filters.entry import ConsumerFilter
-from codec.names import RETRY_PREFIX
-from codec.properties import PropertyName, decode_properties
-from codec.store.consume_queue import ExtensionEntry
-from codec.store.record import scan_record
+from rmqcli.broker.filters.entry import ConsumerFilter
+from rmqcli.codec.names import RETRY_PREFIX
+from rmqcli.codec.properties import PropertyName, decode_properties
+from rmqcli.codec.store.consume_queue import ExtensionEntry
+from rmqcli.codec.store.record import scan_record
 
 if TYPE_CHECKING:
-    from broker.filters.table import FilterTable
+    from rmqcli.broker.filters.table import FilterTable
 
 
 def is_tag_type(expression_type: str | None) -> bool:

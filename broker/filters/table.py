@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from broker.filters.compiler import Compiler
-from broker.filters.entry import ConsumerFilter
-from broker.filters.selection import is_tag_type
-from codec.bodies.filters import ConsumerFilterManager, FilterDataMapByTopic
-from codec.bodies.heartbeat import SubscriptionData
-from codec.errors import SelectorError
-from codec.selector import BloomFilter, Dialect
+from rmqcli.broker.filters.compiler import Compiler
+from rmqcli.broker.filters.entry import ConsumerFilter
+from rmqcli.broker.filters.selection import is_tag_type
+from rmqcli.codec.bodies.filters import ConsumerFilterManager, FilterDataMapByTopic
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector import BloomFilter, Dialect
 
 DAY_MS = 24 * 3600 * 1000
 LOADED_DEAD_SINCE_MS = 30_000

@@ -12,15 +12,15 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from broker.config.inner_account import own_signer
-from broker.context import BrokerContext
-from broker.ha.peer import Departures, MasterPeer
-from broker.ha.slave import Seat, Slave
-from broker.ha.tables import TableCopies
-from broker.net.network import Network
-from broker.net.peers import Peers
-from broker.supervisor import Services, Supervisor
-from codec.headers.routes import RegisterBrokerResponseHeader
+from rmqcli.broker.config.inner_account import own_signer
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.ha.peer import Departures, MasterPeer
+from rmqcli.broker.ha.slave import Seat, Slave
+from rmqcli.broker.ha.tables import TableCopies
+from rmqcli.broker.net.network import Network
+from rmqcli.broker.net.peers import Peers
+from rmqcli.broker.supervisor import Services, Supervisor
+from rmqcli.codec.headers.routes import RegisterBrokerResponseHeader
 
 SHORTEST_ADDRESS: Final = 6
 """Minimum length of haMasterAddress; Java ignores a shorter one."""

@@ -20,19 +20,19 @@ from functools import partial
 
 import trio
 
-from broker.config import BrokerConfig
-from broker.errors import RemoteClosed
-from broker.net.limits import Newcomers
-from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
-from broker.net.transport import Buffer, StreamTransport, Transport
-from broker.store import MessageStore
-from broker.supervisor import Services, Supervisor, open_services
-from codec.acl.addresses import parse_rules, read_address
-from codec.codes import ResponseCode
-from codec.core.run import QueueRun
-from codec.errors import RemoteProtocolError
-from codec.ha.frames import ReportReader, encode_block_header
-from codec.ids import join_address
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import RemoteClosed
+from rmqcli.broker.net.limits import Newcomers
+from rmqcli.broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
+from rmqcli.broker.net.transport import Buffer, StreamTransport, Transport
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.supervisor import Services, Supervisor, open_services
+from rmqcli.codec.acl.addresses import parse_rules, read_address
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.ha.frames import ReportReader, encode_block_header
+from rmqcli.codec.ids import join_address
 
 
 @dataclass(slots=True, eq=False)

@@ -8,23 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from broker.errors import BrokerError
-from broker.net.handling import command_of
-from broker.net.peers import Peers
-from broker.store import MessageStore
-from broker.tables import OffsetTable
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.codes import ResponseCode
-from codec.headers.offsets import GetMaxOffsetRequestHeader
-from codec.headers.pull import ViewMessageRequestHeader
-from codec.operations.brokers import GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO
-from codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-from codec.operations.messages import VIEW_MESSAGE_BY_ID
-from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET, GET_MAX_OFFSET
-from codec.operations.operation import Operation
-from codec.operations.topics import GET_ALL_TOPIC_CONFIG
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.errors import BrokerError
+from rmqcli.broker.net.handling import command_of
+from rmqcli.broker.net.peers import Peers
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.tables import OffsetTable
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.offsets import GetMaxOffsetRequestHeader
+from rmqcli.codec.headers.pull import ViewMessageRequestHeader
+from rmqcli.codec.operations.brokers import GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO
+from rmqcli.codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+from rmqcli.codec.operations.messages import VIEW_MESSAGE_BY_ID
+from rmqcli.codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET, GET_MAX_OFFSET
+from rmqcli.codec.operations.operation import Operation
+from rmqcli.codec.operations.topics import GET_ALL_TOPIC_CONFIG
+from rmqcli.codec.remoting.command import RemotingCommand
 
 TIMEOUT_SECONDS = 3.0
 REFUSED = "org.apache.rocketmq.acl"

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 import msgspec
 import trio
 
-from broker.errors import BrokerError, ReplicaRefused, StoreDamaged
-from broker.ha.peer import LogRange, MasterPeer
-from broker.net.network import Network
-from broker.net.peers import open_peer
-from broker.store import MessageStore
-from broker.supervisor import open_services
-from codec.errors import CodecError
-from codec.ha.frames import BlockReader, RecordStream, encode_report
+from rmqcli.broker.errors import BrokerError, ReplicaRefused, StoreDamaged
+from rmqcli.broker.ha.peer import LogRange, MasterPeer
+from rmqcli.broker.net.network import Network
+from rmqcli.broker.net.peers import open_peer
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.supervisor import open_services
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.ha.frames import BlockReader, RecordStream, encode_report
 
 _log = logging.getLogger(__name__)
 

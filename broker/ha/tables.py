@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import trio
 
-from broker.errors import BrokerError
-from broker.ha.peer import Departures, MasterPeer, Tables
-from broker.services.table_files import TableFiles
-from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.core.run import QueueRun
-from codec.errors import CodecError
+from rmqcli.broker.errors import BrokerError
+from rmqcli.broker.ha.peer import Departures, MasterPeer, Tables
+from rmqcli.broker.services.table_files import TableFiles
+from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.errors import CodecError
 
 FIRST_SECONDS = 3.0
 PERIOD_SECONDS = 10.0

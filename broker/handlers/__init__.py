@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from broker.context import BrokerContext
-from broker.handlers import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.handlers import (
     accounts,
     admin_broker,
     admin_groups,
@@ -23,25 +23,25 @@ from broker.handlers import (
     send_back,
     transactions,
 )
-from broker.handlers.common import refuse_on_slave
-from broker.handlers.refused import unsupported
-from broker.handlers.send import send_run
-from broker.net.dispatch import Handler, RunHandler
-from broker.net.handling import by_code, serve
-from codec.codes import RequestCode
-from codec.headers.base import Header
-from codec.headers.pull import PullMessageRequestHeader
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.headers.signed import SignedSendV2
-from codec.operations import acl as acl_ops
-from codec.operations import brokers as brokers_ops
-from codec.operations import clients as clients_ops
-from codec.operations import groups as groups_ops
-from codec.operations import messages as messages_ops
-from codec.operations import offsets as offsets_ops
-from codec.operations import pop as pop_ops
-from codec.operations import topics as topics_ops
-from codec.remoting.frame import DirectReaders
+from rmqcli.broker.handlers.common import refuse_on_slave
+from rmqcli.broker.handlers.refused import unsupported
+from rmqcli.broker.handlers.send import send_run
+from rmqcli.broker.net.dispatch import Handler, RunHandler
+from rmqcli.broker.net.handling import by_code, serve
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.headers.signed import SignedSendV2
+from rmqcli.codec.operations import acl as acl_ops
+from rmqcli.codec.operations import brokers as brokers_ops
+from rmqcli.codec.operations import clients as clients_ops
+from rmqcli.codec.operations import groups as groups_ops
+from rmqcli.codec.operations import messages as messages_ops
+from rmqcli.codec.operations import offsets as offsets_ops
+from rmqcli.codec.operations import pop as pop_ops
+from rmqcli.codec.operations import topics as topics_ops
+from rmqcli.codec.remoting.frame import DirectReaders
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from broker.auth.changes import NoAccount, delete_account, put_account, set_white
-from broker.auth.control import AccessControl
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.net.handling import Reply, Request
-from codec.acl.account_file import FileVersion
-from codec.acl.errors import AclError
-from codec.codes import ResponseCode
-from codec.headers.acl import (
+from rmqcli.broker.auth.changes import NoAccount, delete_account, put_account, set_white
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.codec.acl.account_file import FileVersion
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.acl import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,
     GetBrokerAclConfigResponseHeader,
     UpdateGlobalWhiteAddrsConfigRequestHeader,
 )
-from codec.remoting.json_header import write_json
+from rmqcli.codec.remoting.json_header import write_json
 
 OFF = "access control is off (aclEnable=false)"
 

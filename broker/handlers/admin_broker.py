@@ -10,31 +10,31 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from broker.config import config_properties, expand_path, update_config
-from broker.config.servers import FIXED_OF_BROKERS
-from broker.context import BrokerContext
-from broker.errors import ConfigError, Refusal
-from broker.ha.slave import Slave
-from broker.net.handling import Answered, Reply, Request
-from broker.net.turns import LongWork, Steps
-from broker.tables.configs import next_version
-from codec.bodies.base import encode_body
-from codec.bodies.controller import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
-from codec.bodies.route import KVTable
-from codec.bodies.stats import BrokerStatsData
-from codec.codes import ResponseCode
-from codec.headers.brokers import (
+from rmqcli.broker.config import config_properties, expand_path, update_config
+from rmqcli.broker.config.servers import FIXED_OF_BROKERS
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import ConfigError, Refusal
+from rmqcli.broker.ha.slave import Slave
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.turns import LongWork, Steps
+from rmqcli.broker.tables.configs import next_version
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.controller import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
+from rmqcli.codec.bodies.route import KVTable
+from rmqcli.codec.bodies.stats import BrokerStatsData
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.brokers import (
     GetBrokerConfigResponseHeader,
     ResetMasterFlushOffsetHeader,
     SetCommitLogReadModeRequestHeader,
     ViewBrokerStatsDataRequestHeader,
 )
-from codec.names import SystemTopic
-from codec.versions import CURRENT_VERSION, version_name
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.versions import CURRENT_VERSION, version_name
 
 KIB = 1024
 
-_log = logging.getLogger("broker.config")
+_log = logging.getLogger("rmqcli.broker.config")
 
 
 def update_broker_config(broker: BrokerContext, request: Request[None, dict[str, str]]) -> Reply[None, None]:

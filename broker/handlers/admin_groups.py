@@ -7,30 +7,34 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from broker.config.checks import MOST_QUEUES
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.net.handling import Answered, Reply, Request
-from broker.net.session import Session
-from broker.net.turns import LongWork, Steps, emptying
-from broker.tables import ClientChannel
-from broker.tables.groups import name_problem
-from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
-from codec.bodies.heartbeat import QuerySubscriptionResponseBody
-from codec.bodies.running import (
+from rmqcli.broker.config.checks import MOST_QUEUES
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import LongWork, Steps, emptying
+from rmqcli.broker.tables import ClientChannel
+from rmqcli.broker.tables.groups import name_problem
+from rmqcli.codec.bodies.config import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
+from rmqcli.codec.bodies.heartbeat import QuerySubscriptionResponseBody
+from rmqcli.codec.bodies.running import (
     ClientConnection,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
 )
-from codec.codes import LanguageCode, ResponseCode
-from codec.headers.clients import (
+from rmqcli.codec.codes import LanguageCode, ResponseCode
+from rmqcli.codec.headers.clients import (
     GetAllProducerInfoRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from codec.headers.groups import (
+from rmqcli.codec.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     QuerySubscriptionByConsumerRequestHeader,

@@ -10,24 +10,24 @@ from functools import partial
 
 from msgspec.structs import asdict, replace
 
-from broker.config.checks import MOST_QUEUES
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.handlers.common import valid_topic
-from broker.net.handling import Answered, Reply, Request
-from broker.net.turns import LongWork, Steps, emptied_on_error, emptying
-from broker.tables.topics import altered, parse_changes
-from codec.bodies.config import (
+from rmqcli.broker.config.checks import MOST_QUEUES
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.handlers.common import valid_topic
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.turns import LongWork, Steps, emptied_on_error, emptying
+from rmqcli.broker.tables.topics import altered, parse_changes
+from rmqcli.codec.bodies.config import (
     CreateTopicListRequestBody,
     TopicConfig,
     TopicConfigAndQueueMapping,
     TopicConfigSerializeWrapper,
 )
-from codec.bodies.route import TopicList
-from codec.bodies.stats import GroupList, TopicOffset, TopicStatsTable
-from codec.codes import ResponseCode
-from codec.headers.groups import QueryTopicsByConsumerRequestHeader
-from codec.headers.topics import (
+from rmqcli.codec.bodies.route import TopicList
+from rmqcli.codec.bodies.stats import GroupList, TopicOffset, TopicStatsTable
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.groups import QueryTopicsByConsumerRequestHeader
+from rmqcli.codec.headers.topics import (
     CreateTopicListRequestHeader,
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
@@ -36,7 +36,7 @@ from codec.headers.topics import (
     GetTopicStatsInfoRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
 )
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 """Java `TopicFilterType`; Java cannot read a topics.json with any other value."""

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.context import BrokerContext
-from broker.errors import BrokerError, Refusal
-from broker.net.handling import Reply, Request
-from broker.services.clients import count_created
-from codec.allocation import STRATEGIES
-from codec.bodies.heartbeat import MessageModel
-from codec.bodies.pop import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import BrokerError, Refusal
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.broker.services.clients import count_created
+from rmqcli.codec.allocation import STRATEGIES
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.bodies.pop import (
     MessageQueueAssignment,
     MessageRequestModeSerializeWrapper,
     QueryAssignmentRequestBody,
     QueryAssignmentResponseBody,
     SetMessageRequestModeRequestBody,
 )
-from codec.codes import ResponseCode
-from codec.message import RETRY_PREFIX
-from codec.message_queue import MessageQueue
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.message import RETRY_PREFIX
+from rmqcli.codec.message_queue import MessageQueue
 
 PULL = "PULL"
 

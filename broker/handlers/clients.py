@@ -11,32 +11,32 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.filters import is_tag_type
-from broker.handlers.common import no_filtering, when_compiled
-from broker.net.handling import Answered, Reply, Request
-from broker.net.session import Session
-from broker.net.turns import LongWork, Pace, Steps, emptying
-from broker.services.clients import count_created, left_group, notify_group, watch_session
-from broker.tables import ClientChannel, TooManyGroups
-from broker.tables.groups import name_problem
-from broker.tables.topics import UNIT_SUB
-from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
-from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from codec.bodies.running import GetConsumerListByGroupResponseBody
-from codec.codes import ResponseCode
-from codec.errors import SelectorError
-from codec.headers.clients import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.filters import is_tag_type
+from rmqcli.broker.handlers.common import no_filtering, when_compiled
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import LongWork, Pace, Steps, emptying
+from rmqcli.broker.services.clients import count_created, left_group, notify_group, watch_session
+from rmqcli.broker.tables import ClientChannel, TooManyGroups
+from rmqcli.broker.tables.groups import name_problem
+from rmqcli.broker.tables.topics import UNIT_SUB
+from rmqcli.codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from rmqcli.codec.bodies.running import GetConsumerListByGroupResponseBody
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.headers.clients import (
     GetConsumerListByGroupRequestHeader,
     GetConsumerListByGroupResponseHeader,
     UnregisterClientRequestHeader,
     UnregisterClientResponseHeader,
 )
-from codec.headers.signed import ACCESS_KEY
-from codec.message_queue import MessageQueue
-from codec.names import retry_topic
-from codec.remoting.signature import received_ext_fields
+from rmqcli.codec.headers.signed import ACCESS_KEY
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import retry_topic
+from rmqcli.codec.remoting.signature import received_ext_fields
 
 QUEUES_PER_STEP = 8
 

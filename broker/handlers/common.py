@@ -7,25 +7,25 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.net.handling import Reply
-from broker.net.session import Session
-from broker.services.clients import count_created
-from broker.services.put import PUT_CODES
-from broker.store.values import PutStatus
-from broker.tables.groups import name_problem
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.codes import ResponseCode
-from codec.errors import CodecError
-from codec.headers.send import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.handling import Reply
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.services.clients import count_created
+from rmqcli.broker.services.put import PUT_CODES
+from rmqcli.broker.store.values import PutStatus
+from rmqcli.broker.tables.groups import name_problem
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.headers.send import (
     ConsumerSendMsgBackRequestHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from codec.message import MessageExt
-from codec.names import check_topic
-from codec.store.record import decode_record
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import check_topic
+from rmqcli.codec.store.record import decode_record
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.net.handling import Reply, Request
-from broker.net.turns import Pace, Turns, emptied_on_error
-from broker.services.clients import watch_session
-from codec.bodies.config import TopicConfig
-from codec.bodies.offsets import QueryCorrectionOffsetBody
-from codec.bodies.stats import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.broker.net.turns import Pace, Turns, emptied_on_error
+from rmqcli.broker.services.clients import watch_session
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.bodies.offsets import QueryCorrectionOffsetBody
+from rmqcli.codec.bodies.stats import (
     ConsumeStats,
     ConsumeStatsList,
     OffsetWrapper,
     QueryConsumeTimeSpanBody,
     QueueTimeSpan,
 )
-from codec.codes import ResponseCode
-from codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
-from codec.headers.offsets import CloneGroupOffsetRequestHeader, QueryCorrectionOffsetHeader
-from codec.headers.topics import QueryConsumeTimeSpanRequestHeader
-from codec.message_queue import MessageQueue
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
+from rmqcli.codec.headers.offsets import CloneGroupOffsetRequestHeader, QueryCorrectionOffsetHeader
+from rmqcli.codec.headers.topics import QueryConsumeTimeSpanRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
 
 MAX_LONG = (1 << 63) - 1
 
@@ -196,7 +196,7 @@ async def clone_offsets(
             watch_session(broker, session)
             more = len(broker.offsets.queues(source, topic)) - len(broker.offsets.queues(target, topic))
             if more > 0:
-                broker.new_offsets.admit(broker, session, source, topic, 0, more)
+                broker.new_offsets.admit(session, source, topic, 0, more)
             broker.offsets.clone(source, target, topic)
         await pace.step()
     return Reply()

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.net.handling import Reply, Request
-from broker.net.session import Session
-from broker.services.clients import watch_session
-from broker.tables.groups import name_problem
-from codec.bodies.config import DataVersion
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.codes import ResponseCode
-from codec.headers.offsets import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.services.clients import watch_session
+from rmqcli.broker.tables.groups import name_problem
+from rmqcli.codec.bodies.config import DataVersion
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
@@ -28,7 +28,7 @@ from codec.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
     UpdateConsumerOffsetResponseHeader,
 )
-from codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
 
 COMMITTED: Reply[UpdateConsumerOffsetResponseHeader, None] = Reply(UpdateConsumerOffsetResponseHeader())
 NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -85,7 +85,7 @@ def commit(
         if (problem := name_problem(group)) is not None:
             raise Refusal(ResponseCode.SYSTEM_ERROR, problem)
         watch_session(broker, session)
-        broker.new_offsets.admit(broker, session, group, topic, queue_id)
+        broker.new_offsets.admit(session, group, topic, queue_id)
         broker.offsets.commit(group, topic, queue_id, header.commit_offset)
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import trio
 from msgspec.structs import replace
 
-from broker.context import BrokerContext
-from broker.errors import NotReady, Refusal
-from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.filters import ConsumerFilter, SqlSelection, is_tag_type
+from rmqcli.broker.handlers.common import (
     FAQ,
     Soon,
     after_flush,
@@ -28,25 +28,25 @@ from broker.handlers.common import (
     once_flushed,
     when_compiled,
 )
-from broker.handlers.offsets import commit
-from broker.net.dispatch import failure_reply
-from broker.net.handling import Answered, Reply, Request, encoder
-from broker.net.session import Session
-from broker.net.transport import COALESCE_BYTES
-from broker.services.clients import count_created, watch_session
-from broker.services.holds import Hold
-from broker.services.put import store_offset_moved
-from broker.store.values import GetResult, GetStatus
-from codec.bodies.heartbeat import SubscriptionData
-from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
-from codec.errors import SelectorError
-from codec.headers.base import to_ext
-from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.names import RETRY_PREFIX
-from codec.operations.messages import PULL_MESSAGE
-from codec.remoting.command import RemotingCommand
-from codec.remoting.reply_head import reply_head
-from codec.selector import ALL, parse_tags, tag_codes
+from rmqcli.broker.handlers.offsets import commit
+from rmqcli.broker.net.dispatch import failure_reply
+from rmqcli.broker.net.handling import Answered, Reply, Request, encoder
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.transport import COALESCE_BYTES
+from rmqcli.broker.services.clients import count_created, watch_session
+from rmqcli.broker.services.holds import Hold
+from rmqcli.broker.services.put import store_offset_moved
+from rmqcli.broker.store.values import GetResult, GetStatus
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rmqcli.codec.names import RETRY_PREFIX
+from rmqcli.codec.operations.messages import PULL_MESSAGE
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.reply_head import reply_head
+from rmqcli.codec.selector import ALL, parse_tags, tag_codes
 
 # Plain integers, because an operation on an IntFlag is a function call.
 SUBSCRIPTION = int(PullSysFlag.SUBSCRIPTION)

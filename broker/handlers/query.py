@@ -8,25 +8,25 @@ from collections.abc import Callable
 
 import msgspec
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.filters import SqlSelection, is_tag_type
-from broker.handlers.common import after_flush, once_flushed
-from broker.net.handling import Answered, Reply, Request
-from broker.net.turns import emptied_on_error
-from broker.services.table_files import table_text
-from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
-from codec.codes import ResponseCode
-from codec.headers.pull import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.filters import SqlSelection, is_tag_type
+from rmqcli.broker.handlers.common import after_flush, once_flushed
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.turns import emptied_on_error
+from rmqcli.broker.services.table_files import table_text
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.pull import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
     ViewMessageResponseHeader,
 )
-from codec.headers.topics import QueryConsumeQueueRequestHeader
-from codec.selector import ALL
-from codec.store.consume_queue import ExtensionEntry, is_address
+from rmqcli.codec.headers.topics import QueryConsumeQueueRequestHeader
+from rmqcli.codec.selector import ALL
+from rmqcli.codec.store.consume_queue import ExtensionEntry, is_address
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 NO_MESSAGE = "can not find message, maybe time range not correct"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.errors import Refusal
-from broker.net.session import Session
-from codec.codes import RequestCode as R
-from codec.codes import ResponseCode
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.session import Session
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
 
 
 def _because(reason: str, codes: Iterable[R]) -> dict[R, str]:

@@ -14,29 +14,34 @@ from typing import Any, TypeVar
 
 import trio
 
-from broker.context import BrokerContext
-from broker.errors import Refusal, RemoteClosed, RemoteTimeout
-from broker.handlers.common import is_unflushed
-from broker.net.handling import Reply, Request, command_of
-from broker.net.turns import Pace
-from broker.tables import ClientChannel, ConsumerGroup
-from codec.bodies.base import Body
-from codec.bodies.config import TopicConfig
-from codec.bodies.offsets import GetConsumerStatusBody, MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
-from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from codec.codes import LanguageCode, ResponseCode
-from codec.errors import CodecError
-from codec.fastjson import dumps_in_steps
-from codec.headers.clients import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from rmqcli.broker.handlers.common import is_unflushed
+from rmqcli.broker.net.handling import Reply, Request, command_of
+from rmqcli.broker.net.turns import Pace
+from rmqcli.broker.tables import ClientChannel, ConsumerGroup
+from rmqcli.codec.bodies.base import Body
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.bodies.offsets import (
+    GetConsumerStatusBody,
+    MessageQueueForC,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+)
+from rmqcli.codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from rmqcli.codec.codes import LanguageCode, ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.fastjson import dumps_in_steps
+from rmqcli.codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
-from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
-from codec.ids import parse_offset_msg_id
-from codec.message_queue import MessageQueue
-from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
-from codec.remoting.command import RemotingCommand
-from codec.versions import version_name
+from rmqcli.codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.versions import version_name
 
 RESET_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client version whose offsets can be reset or queried."""

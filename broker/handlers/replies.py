@@ -13,19 +13,19 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from broker.context import BrokerContext
-from broker.errors import RemoteClosed, RemoteTimeout
-from broker.handlers.common import SendHeader
-from broker.handlers.send import check_open, checked_topic
-from broker.net.handling import Reply, Request, command_of
-from broker.net.session import Session
-from broker.services.put import put
-from broker.store.values import AppendResult, PutStatus, StoreMessage
-from codec.codes import MessageSysFlag, ResponseCode
-from codec.errors import LocalProtocolError
-from codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
-from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from codec.properties import PropertyName, decode_properties, encode_properties, sound_text
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import RemoteClosed, RemoteTimeout
+from rmqcli.broker.handlers.common import SendHeader
+from rmqcli.broker.handlers.send import check_open, checked_topic
+from rmqcli.broker.net.handling import Reply, Request, command_of
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.services.put import put
+from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
+from rmqcli.codec.codes import MessageSysFlag, ResponseCode
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
+from rmqcli.codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
+from rmqcli.codec.properties import PropertyName, decode_properties, encode_properties, sound_text
 
 PUSH_SECONDS = 10
 KEPT_FLAGS = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK

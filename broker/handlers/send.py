@@ -16,9 +16,9 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from broker.context import BrokerContext, OwnProperties
-from broker.errors import IllegalBatch, Refusal
-from broker.handlers.common import (
+from rmqcli.broker.context import BrokerContext, OwnProperties
+from rmqcli.broker.errors import IllegalBatch, Refusal
+from rmqcli.broker.handlers.common import (
     DLQ_QUEUES,
     SendHeader,
     no_topic,
@@ -27,29 +27,33 @@ from broker.handlers.common import (
     retry_limit,
     valid_topic,
 )
-from broker.net.dispatch import Barrier
-from broker.net.handling import Answered, Reply, Request
-from broker.net.session import Session
-from broker.net.turns import LongWork, Steps
-from broker.services.clients import count_created
-from broker.services.put import begin_flush, put, put_batch, put_sends, safely_stored
-from broker.services.timer_properties import take_timer
-from broker.services.transactions import prepare
-from broker.store.batches import LONG_PROPERTIES, Batch
-from broker.store.values import AppendResult, PutStatus, StoreMessage
-from broker.tables.topics import UNIT, UNIT_SUB, describe_topic
-from codec.bodies.config import TopicConfig
-from codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode, SerializeType
-from codec.core.run import QueueRun
-from codec.core.sends import Sends
-from codec.core.text import OWN, UNSOUND, TextReader, joined_text
-from codec.errors import HeaderError, LocalProtocolError
-from codec.headers.base import Header, from_ext
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2, SendMessageResponseHeader
-from codec.ids import joined_offset_msg_ids
-from codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
-from codec.properties import TIMERS, PropertyName, decode_properties, encode_properties
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.net.dispatch import Barrier
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import LongWork, Steps
+from rmqcli.broker.services.clients import count_created
+from rmqcli.broker.services.put import begin_flush, put, put_batch, put_sends, safely_stored
+from rmqcli.broker.services.timer_properties import take_timer
+from rmqcli.broker.services.transactions import prepare
+from rmqcli.broker.store.batches import LONG_PROPERTIES, Batch
+from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
+from rmqcli.broker.tables.topics import UNIT, UNIT_SUB, describe_topic
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode, SerializeType
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.sends import Sends
+from rmqcli.codec.core.text import OWN, UNSOUND, TextReader, joined_text
+from rmqcli.codec.errors import HeaderError, LocalProtocolError
+from rmqcli.codec.headers.base import Header, from_ext
+from rmqcli.codec.headers.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
+from rmqcli.codec.ids import joined_offset_msg_ids
+from rmqcli.codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
+from rmqcli.codec.properties import TIMERS, PropertyName, decode_properties, encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 
 SendReply = Reply[SendMessageResponseHeader, None]
 

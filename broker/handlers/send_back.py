@@ -11,20 +11,20 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.handlers.common import DLQ_QUEUES, message_at, retry_group, retry_limit
-from broker.net.handling import Reply, Request
-from broker.services.put import put, restored
-from broker.store.values import PutStatus
-from broker.tables.topics import UNIT_SUB
-from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
-from codec.codes import Perm, ResponseCode
-from codec.errors import LocalProtocolError
-from codec.headers.send import ConsumerSendMsgBackRequestHeader
-from codec.message import MessageExt
-from codec.names import dlq_topic, retry_topic
-from codec.properties import TIMERS, PropertyName, encode_properties
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.handlers.common import DLQ_QUEUES, message_at, retry_group, retry_limit
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.broker.services.put import put, restored
+from rmqcli.broker.store.values import PutStatus
+from rmqcli.broker.tables.topics import UNIT_SUB
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.codes import Perm, ResponseCode
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import dlq_topic, retry_topic
+from rmqcli.codec.properties import TIMERS, PropertyName, encode_properties
 
 FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt if the consumer leaves the choice to the broker."""

@@ -14,25 +14,25 @@ from typing import Any
 
 import trio
 
-from broker.context import BrokerContext
-from broker.errors import NotReady, Refusal
-from broker.handlers.common import message_at, put_refusal
-from broker.net.handling import Reply, Request
-from broker.services.put import put
-from broker.services.transactions import end_half, final_message, half_again, record_ends
-from broker.store.values import PutStatus
-from codec.codes import MessageSysFlag, ResponseCode
-from codec.errors import CodecError
-from codec.headers.transactions import (
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.handlers.common import message_at, put_refusal
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.broker.services.put import put
+from rmqcli.broker.services.transactions import end_half, final_message, half_again, record_ends
+from rmqcli.broker.store.values import PutStatus
+from rmqcli.codec.codes import MessageSysFlag, ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.headers.transactions import (
     EndTransactionRequestHeader,
     EndTransactionResponseHeader,
     ResumeCheckHalfMessageRequestHeader,
 )
-from codec.ids import parse_offset_msg_id
-from codec.message import MessageExt
-from codec.names import SystemTopic
-from codec.operations.operation import NOT_SET
-from codec.properties import PropertyName
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.operations.operation import NOT_SET
+from rmqcli.codec.properties import PropertyName
 
 COMMIT = MessageSysFlag.TRANSACTION_COMMIT
 ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from broker.namesrv.node import NameServer, open_name_server
+from rmqcli.broker.namesrv.node import NameServer, open_name_server
 
 __all__ = ["NameServer", "open_name_server"]

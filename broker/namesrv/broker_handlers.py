@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from broker.errors import Refusal
-from broker.namesrv.route_table import Broker, LiveBroker, Registered
-from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
-from broker.net.handling import Answered, Reply, Request
-from broker.net.turns import LongWork, Steps, emptied_on_error, emptying
-from codec.bodies.config import DataVersion, TopicConfig
-from codec.bodies.registration import RegisterBrokerBody
-from codec.bodies.route import KVTable
-from codec.codes import ResponseCode
-from codec.core.hashing import crc32
-from codec.headers.routes import (
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.namesrv.route_table import Broker, LiveBroker, Registered
+from rmqcli.broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.turns import LongWork, Steps, emptied_on_error, emptying
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.bodies.route import KVTable
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.core.hashing import crc32
+from rmqcli.codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,
     BrokerHeartbeatRequestHeader,
@@ -34,7 +34,7 @@ LONG_COMPRESSED = 1024
 MOST_OF_CLIENT = 1024
 """Maximum number of brokers that one connection may register; a broker registers only itself."""
 
-_log = logging.getLogger("broker.namesrv")
+_log = logging.getLogger("rmqcli.broker.namesrv")
 
 
 def register_broker(

@@ -6,14 +6,14 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from broker.config import config_properties, expand_path, update_config, warn_unknown
-from broker.config.servers import FIXED_OF_NAME_SERVERS
-from broker.errors import Refusal
-from broker.namesrv.state import NameServerState
-from broker.net.handling import Reply, Request
-from codec.bodies.route import KVTable
-from codec.codes import ResponseCode
-from codec.headers.routes import (
+from rmqcli.broker.config import config_properties, expand_path, update_config, warn_unknown
+from rmqcli.broker.config.servers import FIXED_OF_NAME_SERVERS
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.namesrv.state import NameServerState
+from rmqcli.broker.net.handling import Reply, Request
+from rmqcli.codec.bodies.route import KVTable
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.routes import (
     DeleteKVConfigRequestHeader,
     GetKVConfigRequestHeader,
     GetKVConfigResponseHeader,

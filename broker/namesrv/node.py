@@ -15,26 +15,26 @@ from functools import partial
 
 import trio
 
-from broker.config import NamesrvConfig, expand_path
-from broker.config.checks import check_values
-from broker.disk import REAL, Disk
-from broker.namesrv import broker_handlers, config_handlers, route_handlers
-from broker.namesrv.state import KVConfig, NameServerState
-from broker.net.dispatch import HandlerTable
-from broker.net.handling import by_code, serve
-from broker.net.limits import ServerLimits
-from broker.net.network import TCP, Network
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.net.turns import Jobs, Turns
-from broker.store.readiness import InThread
-from broker.supervisor import Supervisor, open_services
-from broker.system import NowMs, system_now_ms
-from codec.ids import join_address
-from codec.operations import name_server, routes
+from rmqcli.broker.config import NamesrvConfig, expand_path
+from rmqcli.broker.config.checks import check_values
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.namesrv import broker_handlers, config_handlers, route_handlers
+from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.broker.net.dispatch import HandlerTable
+from rmqcli.broker.net.handling import by_code, serve
+from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.net.turns import Jobs, Turns
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.supervisor import Supervisor, open_services
+from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.codec.ids import join_address
+from rmqcli.codec.operations import name_server, routes
 
-_log = logging.getLogger("broker.namesrv")
+_log = logging.getLogger("rmqcli.broker.namesrv")
 
 FIRST_SCAN_SECONDS = 5.0
 

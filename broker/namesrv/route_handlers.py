@@ -7,12 +7,12 @@ from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
-from broker.errors import Refusal
-from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
-from broker.net.handling import Answered, Reply, Request
-from broker.net.turns import LongWork, Steps
-from broker.tables.topics import UNIT, UNIT_SUB
-from codec.bodies.route import (
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
+from rmqcli.broker.net.handling import Answered, Reply, Request
+from rmqcli.broker.net.turns import LongWork, Steps
+from rmqcli.broker.tables.topics import UNIT, UNIT_SUB
+from rmqcli.codec.bodies.route import (
     BrokerMemberGroup,
     ClusterInfo,
     GetBrokerMemberGroupResponseBody,
@@ -20,10 +20,10 @@ from codec.bodies.route import (
     TopicList,
     TopicRouteData,
 )
-from codec.codes import ResponseCode
-from codec.fastjson import FASTJSON, STANDARD
-from codec.headers.routes import GetBrokerMemberGroupRequestHeader, GetRouteInfoRequestHeader
-from codec.headers.topics import (
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.fastjson import FASTJSON, STANDARD
+from rmqcli.codec.headers.routes import GetBrokerMemberGroupRequestHeader, GetRouteInfoRequestHeader
+from rmqcli.codec.headers.topics import (
     DeleteTopicFromNamesrvRequestHeader,
     GetTopicsByClusterRequestHeader,
     RegisterTopicRequestHeader,

@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from codec.bodies.config import DataVersion, TopicConfig
-from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from codec.codes import MASTER_ID, Perm
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig
+from rmqcli.codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from rmqcli.codec.codes import MASTER_ID, Perm
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import trio
 
-from broker.config import NamesrvConfig, config_properties, expand_path, write_properties
-from broker.disk import REAL, Disk, backup_of, load_table, save_table
-from broker.errors import Refusal
-from broker.namesrv.route_table import RouteTable
-from broker.net.dispatch import Barrier
-from broker.net.session import Session
-from broker.net.turns import Jobs, Turns
-from broker.store.readiness import InThread
-from broker.system import NowMs
-from codec.bodies.base import encode_body
-from codec.bodies.route import KVConfigSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.codes import ResponseCode
+from rmqcli.broker.config import NamesrvConfig, config_properties, expand_path, write_properties
+from rmqcli.broker.disk import REAL, Disk, backup_of, load_table, save_table
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.namesrv.route_table import RouteTable
+from rmqcli.broker.net.dispatch import Barrier
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import Jobs, Turns
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.system import NowMs
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.route import KVConfigSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.codes import ResponseCode
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MOST_CHARACTERS = 4 * 1024 * 1024
@@ -28,7 +28,7 @@ MOST_CHARACTERS = 4 * 1024 * 1024
 saves all of them."""
 EACH_ENTRY = 64
 
-_log = logging.getLogger("broker.namesrv")
+_log = logging.getLogger("rmqcli.broker.namesrv")
 
 
 class KVConfig:
@@ -126,7 +126,7 @@ class NameServerState:
         jobs: Jobs | None = None,
     ) -> None:
         self.barrier: Barrier | None = None
-        """Set by a handler whose reply waits for the disk; see `broker.net.dispatch.Batches`."""
+        """Set by a handler whose reply waits for the disk; see `rmqcli.broker.net.dispatch.Batches`."""
         self.config = config
         self.kv = kv
         self.now_ms = now_ms

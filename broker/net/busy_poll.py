@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 import trio
 
-from broker.system import cores
+from rmqcli.broker.system import cores
 
 BUSY_ROUNDS = 8
 """Rounds of the loop in a row with a read in each, after which polling is unnecessary."""

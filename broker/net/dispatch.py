@@ -15,13 +15,13 @@ from typing import Protocol
 
 import trio
 
-from broker.errors import NotReady, Refusal
-from broker.net.fast_failure import LONGEST_LOOK, FastFailure
-from broker.net.session import Session
-from broker.net.turns import Pace, Turns
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
-from codec.errors import CodecError
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.net.fast_failure import LONGEST_LOOK, FastFailure
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import Pace, Turns
+from rmqcli.codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.remoting.command import RemotingCommand
 
 Gate = Callable[[Session, RemotingCommand], None]
 """Admits a request or raises Refusal. Every request passes the gate once, before its handler: checks of
@@ -104,7 +104,7 @@ Barrier = Callable[[], Awaitable[object]]
 
 REPLIES_PER_WRITE = 32
 
-_log = logging.getLogger("broker.net.server")
+_log = logging.getLogger("rmqcli.broker.net.server")
 
 
 class Batches(Protocol):

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
-from broker.config import BrokerConfig
-from broker.errors import Refusal
-from codec.codes import RequestCode, ResponseCode
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import Refusal
+from rmqcli.codec.codes import RequestCode, ResponseCode
 
 LOOKS = 4
 """Parts into which the wait for the disk is divided: a pause of the process then uses up only one of them."""

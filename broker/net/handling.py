@@ -24,21 +24,21 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from broker.errors import NotReady, Refusal
-from broker.net.dispatch import Handler, failure_reply
-from broker.net.session import Session
-from broker.net.transport import Buffer
-from broker.net.turns import FIRST_STEPS, LongWork, Steps, Turns, emptying
-from codec.bodies.base import Body
-from codec.bodies.in_steps import NotPlainJson, decode_body_in_steps
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
-from codec.errors import CodecError
-from codec.fastjson import JsonDialect, chunks_in_steps
-from codec.headers.base import ext_encoder, from_ext, to_ext
-from codec.operations.operation import PROPERTIES, AnyOperation, Operation
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_short_reply
-from codec.versions import CURRENT_VERSION
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.net.dispatch import Handler, failure_reply
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.transport import Buffer
+from rmqcli.broker.net.turns import FIRST_STEPS, LongWork, Steps, Turns, emptying
+from rmqcli.codec.bodies.base import Body
+from rmqcli.codec.bodies.in_steps import NotPlainJson, decode_body_in_steps
+from rmqcli.codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.fastjson import JsonDialect, chunks_in_steps
+from rmqcli.codec.headers.base import ext_encoder, from_ext, to_ext
+from rmqcli.codec.operations.operation import PROPERTIES, AnyOperation, Operation
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_short_reply
+from rmqcli.codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
 LONGEST_BODY = 1024 * 1024

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import trio
 
-from broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
 
 if TYPE_CHECKING:
-    from broker.net.session import Session
+    from rmqcli.broker.net.session import Session
 
 RESERVED = 256
 """Descriptors that connections leave to files; a quarter of all if there are fewer than 1,024."""
@@ -30,7 +30,7 @@ STALLED_CHECKS = 3
 
 T = TypeVar("T")
 
-_log = logging.getLogger("broker.net.server")
+_log = logging.getLogger("rmqcli.broker.net.server")
 
 
 class SessionLimits(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import trio
 
-from broker.errors import ConfigError, HaPortTaken, VipPortTaken
-from codec.errors import LocalProtocolError
-from codec.ids import pack_host
+from rmqcli.broker.errors import ConfigError, HaPortTaken, VipPortTaken
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.ids import pack_host
 
 HA_DISTANCE = 1
 WILDCARDS = frozenset(("", "0.0.0.0", "::"))

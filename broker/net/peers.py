@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import trio
 
-from broker.errors import PeerUnreachable, RemoteClosed, RemoteTimeout
-from broker.net.network import TCP, Network
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.net.tls.transport import broken_reason
-from broker.supervisor import Supervisor
-from codec.ids import split_address
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import Signer
+from rmqcli.broker.errors import PeerUnreachable, RemoteClosed, RemoteTimeout
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.tls.transport import broken_reason
+from rmqcli.broker.supervisor import Supervisor
+from rmqcli.codec.ids import split_address
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import Signer
 
 CONNECT_SECONDS = 3.0
 

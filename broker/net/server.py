@@ -18,21 +18,21 @@ from functools import partial
 
 import trio
 
-from broker.errors import RemoteClosed
-from broker.net.busy_poll import BusyPoll
-from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable, RunTable
-from broker.net.fast_failure import FastFailure
-from broker.net.limits import Newcomers, PartialFrames, ServerLimits
-from broker.net.session import Session
-from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
-from broker.net.transport import EAGER_BYTES, SocketTransport, StreamTransport, Transport, read_buffer
-from broker.net.turns import Turns
-from broker.supervisor import Services, Supervisor, open_services
-from codec.errors import RemoteProtocolError
-from codec.remoting.connection import ReceiveError
-from codec.remoting.frame import NO_DIRECT, DirectReaders
+from rmqcli.broker.errors import RemoteClosed
+from rmqcli.broker.net.busy_poll import BusyPoll
+from rmqcli.broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable, RunTable
+from rmqcli.broker.net.fast_failure import FastFailure
+from rmqcli.broker.net.limits import Newcomers, PartialFrames, ServerLimits
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
+from rmqcli.broker.net.transport import EAGER_BYTES, SocketTransport, StreamTransport, Transport, read_buffer
+from rmqcli.broker.net.turns import Turns
+from rmqcli.broker.supervisor import Services, Supervisor, open_services
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.remoting.connection import ReceiveError
+from rmqcli.codec.remoting.frame import NO_DIRECT, DirectReaders
 
-_log = logging.getLogger("broker.net.server")
+_log = logging.getLogger("rmqcli.broker.net.server")
 
 ACCEPTS_PER_WAKE = 8
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)

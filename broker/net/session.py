@@ -16,16 +16,16 @@ from typing import Any
 
 import trio
 
-from broker.errors import RemoteClosed, RemoteTimeout
-from broker.net.limits import SessionLimits
-from broker.net.transport import Buffer, Transport, coalesce
-from broker.net.turns import Turns
-from codec.codes import ResponseCode
-from codec.errors import CodecError, ProtocolError
-from codec.ids import join_address, pack_host
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import NO_DIRECT, DirectReaders, encode_frame, encode_frame_head
+from rmqcli.broker.errors import RemoteClosed, RemoteTimeout
+from rmqcli.broker.net.limits import SessionLimits
+from rmqcli.broker.net.transport import Buffer, Transport, coalesce
+from rmqcli.broker.net.turns import Turns
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import CodecError, ProtocolError
+from rmqcli.codec.ids import join_address, pack_host
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import NO_DIRECT, DirectReaders, encode_frame, encode_frame_head
 
 COMMANDS_AT_ONCE = 32
 """Maximum number of commands that are decoded before the first of them is handled."""

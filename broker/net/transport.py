@@ -13,7 +13,7 @@ from typing import Protocol
 
 import trio
 
-from broker.net.turns import Pace
+from rmqcli.broker.net.turns import Pace
 
 Buffer = bytes | memoryview
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from broker.errors import Refusal
-from broker.net.handling import command_of
-from broker.net.turns import FIRST_STEPS, Job
-from broker.tables import Channel
-from codec.codes import ResponseCode
-from codec.headers.clients import NotifyConsumerIdsChangedRequestHeader
-from codec.operations.clients import NOTIFY_CONSUMER_IDS_CHANGED
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.handling import command_of
+from rmqcli.broker.net.turns import FIRST_STEPS, Job
+from rmqcli.broker.tables import Channel
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.clients import NotifyConsumerIdsChangedRequestHeader
+from rmqcli.codec.operations.clients import NOTIFY_CONSUMER_IDS_CHANGED
 
 if TYPE_CHECKING:
-    from broker.context import BrokerContext
-    from broker.net.session import Session
+    from rmqcli.broker.context import BrokerContext
+    from rmqcli.broker.net.session import Session
 
 
 CLIENT_EXPIRY_MS = 120_000

@@ -14,15 +14,15 @@ from functools import partial
 
 import trio
 
-from broker.context import BrokerContext
-from broker.services.put import real_place, restored
-from broker.store.values import PutStatus, StoreMessage
-from broker.supervisor import Services
-from codec.core.run import QueueRun
-from codec.errors import CodecError
-from codec.names import SystemTopic
-from codec.properties import encode_properties
-from codec.store.record import decode_record
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.services.put import real_place, restored
+from rmqcli.broker.store.values import PutStatus, StoreMessage
+from rmqcli.broker.supervisor import Services
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.store.record import decode_record
 
 BATCH = 64
 """Messages of one level that are delivered before other tasks run."""

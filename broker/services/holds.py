@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import msgspec
 import trio
 
-from broker.net.turns import Job, Jobs
-from codec.core.run import QueueRun
-from codec.properties import decode_properties
+from rmqcli.broker.net.turns import Job, Jobs
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.properties import decode_properties
 
 KeyT = TypeVar("KeyT")
 

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker.auth.control import MessageTopics
-from broker.context import BrokerContext
-from broker.store.appending import MAX_TOPIC_BYTES
-from broker.store.batches import Batch
-from broker.store.values import AppendResult, PutStatus, StoreMessage
-from codec.bodies.base import encode_body
-from codec.bodies.offsets import OffsetMovedEvent
-from codec.codes import ResponseCode
-from codec.core.sends import Sends
-from codec.errors import CorruptionError
-from codec.headers.pull import PullMessageRequestHeader
-from codec.ids import pack_host_text
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
-from codec.properties import PropertyName, decode_properties, delay_level, encode_properties
-from codec.store.record import scan_record
+from rmqcli.broker.auth.control import MessageTopics
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.store.appending import MAX_TOPIC_BYTES
+from rmqcli.broker.store.batches import Batch
+from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.offsets import OffsetMovedEvent
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.core.sends import Sends
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.ids import pack_host_text
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
+from rmqcli.codec.properties import PropertyName, decode_properties, delay_level, encode_properties
+from rmqcli.codec.store.record import scan_record
 
 MAX_QUEUE_DIGITS = 9
 

@@ -21,30 +21,30 @@ from typing import TypeVar
 import trio
 from msgspec.structs import replace
 
-from broker.config import BrokerConfig
-from broker.errors import BrokerError
-from broker.net.handling import command_of
-from broker.net.network import TCP, Network
-from broker.net.peers import Peers
-from broker.net.turns import Turns
-from broker.supervisor import Supervisor
-from broker.tables.topics import READ_WRITE
-from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
-from codec.bodies.registration import RegisterBrokerBody
-from codec.codes import MASTER_ID, ResponseCode
-from codec.core.hashing import crc32
-from codec.errors import CodecError
-from codec.fastjson import dumps_in_steps
-from codec.headers.routes import (
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import BrokerError
+from rmqcli.broker.net.handling import command_of
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.peers import Peers
+from rmqcli.broker.net.turns import Turns
+from rmqcli.broker.supervisor import Supervisor
+from rmqcli.broker.tables.topics import READ_WRITE
+from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.codes import MASTER_ID, ResponseCode
+from rmqcli.codec.core.hashing import crc32
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.fastjson import dumps_in_steps
+from rmqcli.codec.headers.routes import (
     QueryDataVersionRequestHeader,
     RegisterBrokerRequestHeader,
     RegisterBrokerResponseHeader,
     UnRegisterBrokerRequestHeader,
 )
-from codec.ids import join_address, split_address, split_addresses
-from codec.operations.name_server import QUERY_DATA_VERSION, REGISTER_BROKER, UNREGISTER_BROKER
-from codec.operations.operation import Answer, Operation
-from codec.remoting.signature import Signer
+from rmqcli.codec.ids import join_address, split_address, split_addresses
+from rmqcli.codec.operations.name_server import QUERY_DATA_VERSION, REGISTER_BROKER, UNREGISTER_BROKER
+from rmqcli.codec.operations.operation import Answer, Operation
+from rmqcli.codec.remoting.signature import Signer
 
 Identified = TypeVar(
     "Identified", RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader, QueryDataVersionRequestHeader
@@ -55,7 +55,7 @@ RequestBodyT = TypeVar("RequestBodyT")
 ReplyT = TypeVar("ReplyT")
 ReplyBodyT = TypeVar("ReplyBodyT")
 
-_log = logging.getLogger("broker.services.registration")
+_log = logging.getLogger("rmqcli.broker.services.registration")
 
 PERIOD_MS = (10_000, 60_000)
 _FIRST_SEARCH = 1.0

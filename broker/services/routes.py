@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import trio
 
-from broker.errors import BrokerError
-from broker.net.handling import command_of
-from broker.net.peers import Peers
-from codec.bodies.route import MAX_QUEUES, subscribe_queues
-from codec.codes import ResponseCode
-from codec.errors import CodecError
-from codec.headers.routes import GetRouteInfoRequestHeader
-from codec.ids import split_addresses
-from codec.message_queue import MessageQueue
-from codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
+from rmqcli.broker.errors import BrokerError
+from rmqcli.broker.net.handling import command_of
+from rmqcli.broker.net.peers import Peers
+from rmqcli.codec.bodies.route import MAX_QUEUES, subscribe_queues
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.headers.routes import GetRouteInfoRequestHeader
+from rmqcli.codec.ids import split_addresses
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
 
 MAX_AGE = 5.0
 ASK_SECONDS = 1.0

@@ -20,8 +20,8 @@ from typing import NamedTuple, TypeVar
 
 import trio
 
-from broker.net.turns import Turns
-from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
+from rmqcli.broker.net.turns import Turns
+from rmqcli.codec.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 SAMPLE_PERIOD_MS = 10_000
 HOUR_EVERY = 60

@@ -25,19 +25,19 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from broker.config import read_properties, write_properties
-from broker.disk import REAL, Disk, load_table, save_table
-from broker.filters import FilterTable
-from broker.net.turns import Turns
-from broker.store.readiness import InThread
-from broker.supervisor import Services
-from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.bodies.base import encode_body
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.fastjson import FASTJSON, dumps_in_steps
+from rmqcli.broker.config import read_properties, write_properties
+from rmqcli.broker.disk import REAL, Disk, load_table, save_table
+from rmqcli.broker.filters import FilterTable
+from rmqcli.broker.net.turns import Turns
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.supervisor import Services
+from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
 SLOW_SAVE_SECONDS = 1.0

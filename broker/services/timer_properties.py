@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from codec.codes import ResponseCode
-from codec.properties import TIMERS, PropertyName, delay_level
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.properties import TIMERS, PropertyName, delay_level
 
 DELAY_SEC, DELAY_MS, DELIVER_MS = (
     PropertyName.TIMER_DELAY_SEC,

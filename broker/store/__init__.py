@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
-from broker.store.config import StoreConfig
-from broker.store.store import MessageStore, open_store
-from broker.store.values import (
+from rmqcli.broker.errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.store import MessageStore, open_store
+from rmqcli.broker.store.values import (
     AppendResult,
     ArrivalListener,
     GetResult,

@@ -11,27 +11,27 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from broker.store.batches import LONG_PROPERTIES, Batch, Hold, prepare_batch
-from broker.store.commit_log import CommitLog
-from broker.store.config import StoreConfig
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queue_ext import QueueExtension
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.index import Index
-from broker.store.news import News
-from broker.store.prepare import NO_FILE, Room
-from broker.store.readiness import Readiness
-from broker.store.values import AppendResult, BitMapOf, PutStatus, Statistics, StoreMessage
-from codec.codes import MessageSysFlag
-from codec.core.hashing import index_seed
-from codec.core.record import RecordScan
-from codec.core.run import NO_LIMIT, QueueRun, Run
-from codec.core.text import TextReader
-from codec.names import SystemTopic
-from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
-from codec.store.delay_levels import DelayLevels
-from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
-from codec.store.record_encoder import sized_topic
+from rmqcli.broker.store.batches import LONG_PROPERTIES, Batch, Hold, prepare_batch
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queue_ext import QueueExtension
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.news import News
+from rmqcli.broker.store.prepare import NO_FILE, Room
+from rmqcli.broker.store.readiness import Readiness
+from rmqcli.broker.store.values import AppendResult, BitMapOf, PutStatus, Statistics, StoreMessage
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.hashing import index_seed
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.core.text import TextReader
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
+from rmqcli.codec.store.delay_levels import DelayLevels
+from rmqcli.codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
+from rmqcli.codec.store.record_encoder import sized_topic
 
 MAX_TOPIC_BYTES = 127
 MAX_CACHED_TOPICS = 65536

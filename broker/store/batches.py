@@ -11,12 +11,12 @@ from collections.abc import Generator
 import msgspec
 import trio
 
-from broker.errors import IllegalBatch, NotReady
-from broker.store.values import AppendResult, PutStatus, StoreMessage
-from codec.batch_item import SMALLEST_ITEM
-from codec.core.batch import Part, count_items
-from codec.core.run import QueueRun, Run
-from codec.properties import MAX_PROPERTIES_LENGTH, TIMERS, decode_properties, sound_text
+from rmqcli.broker.errors import IllegalBatch, NotReady
+from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
+from rmqcli.codec.batch_item import SMALLEST_ITEM
+from rmqcli.codec.core.batch import Part, count_items
+from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH, TIMERS, decode_properties, sound_text
 
 
 class Hold:

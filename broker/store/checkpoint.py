@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker.disk import Disk, load_table, save_table
-from codec.bodies.base import encode_body
-from codec.bodies.config import DeletedTopics as Content
-from codec.bodies.tables import decode_table
-from codec.errors import CorruptionError
-from codec.store import checkpoint as layout
+from rmqcli.broker.disk import Disk, load_table, save_table
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.config import DeletedTopics as Content
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store import checkpoint as layout
 
 DAY_MS: Final = 86_400_000
 OPEN: Final = -1

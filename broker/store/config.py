@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from broker.config import BrokerConfig, expand_path
+from rmqcli.broker.config import BrokerConfig, expand_path
 
 _JAVA = BrokerConfig()
 ADOPTED = (

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from broker.disk import Disk
-from broker.store.batches import Hold
-from broker.store.consume_queue_ext import QueueExtension, Require
-from broker.store.queue_entries import (
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.store.batches import Hold
+from rmqcli.broker.store.consume_queue_ext import QueueExtension, Require
+from rmqcli.broker.store.queue_entries import (
     entries_at,
     first_entry_at,
     first_record,
@@ -26,11 +26,18 @@ from broker.store.queue_entries import (
     trusted_end,
     valid_end,
 )
-from broker.store.segment import Mappings, Place, Reservation, Segment
-from broker.store.segment_list import SegmentList
-from codec.core.derived import encode_entries
-from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE, ExtensionEntry, is_address
-from codec.store.file_names import RECOVERED_FILES
+from rmqcli.broker.store.segment import Mappings, Place, Reservation, Segment
+from rmqcli.broker.store.segment_list import SegmentList
+from rmqcli.codec.core.derived import encode_entries
+from rmqcli.codec.store.consume_queue import (
+    ENTRY,
+    ENTRY_SIZE,
+    FILLER,
+    FILLER_SIZE,
+    ExtensionEntry,
+    is_address,
+)
+from rmqcli.codec.store.file_names import RECOVERED_FILES
 
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack

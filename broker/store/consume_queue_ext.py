@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from broker.disk import Disk
-from broker.store.segment import Reservation, Segment
-from broker.store.segment_list import SegmentList
-from codec.errors import CorruptionError, LocalProtocolError
-from codec.store.consume_queue import (
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.store.segment import Reservation, Segment
+from rmqcli.broker.store.segment_list import SegmentList
+from rmqcli.codec.errors import CorruptionError, LocalProtocolError
+from rmqcli.codec.store.consume_queue import (
     END_OF_FILE,
     ExtensionEntry,
     address_of,

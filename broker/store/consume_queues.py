@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from zlib import crc32
 
-from broker.disk import Disk
-from broker.store.batches import Hold
-from broker.store.config import CONSUME_QUEUE_FILE_SIZE
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queue_ext import QueueExtension
-from broker.store.segment import Mappings
-from broker.store.segment_list import ADOPTED, SegmentList
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.file_names import is_queue_id
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.store.batches import Hold
+from rmqcli.broker.store.config import CONSUME_QUEUE_FILE_SIZE
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queue_ext import QueueExtension
+from rmqcli.broker.store.segment import Mappings
+from rmqcli.broker.store.segment_list import ADOPTED, SegmentList
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.file_names import is_queue_id
 
 _log = logging.getLogger(__name__)
 

@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.disk import Disk
-from broker.errors import StoreDamaged
-from broker.store.commit_log import CommitLog
-from broker.store.log_walk import scan_at
-from broker.store.segment import Segment
-from codec.core.record import RecordScan
-from codec.errors import CorruptionError
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import StoreDamaged
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.log_walk import scan_at
+from rmqcli.broker.store.segment import Segment
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 MAGIC_AT = 4
 CHUNK = 1 << 20

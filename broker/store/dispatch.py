@@ -13,15 +13,15 @@ import logging
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from broker.store.checkpoint import DeletedTopics
-from broker.store.consume_queue import QueueGap
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.index import Index
-from codec.core.record import RecordScan
-from codec.properties import decode_properties
-from codec.store.delay_levels import DelayLevels
-from codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
-from codec.store.file_names import is_queue_folder
+from rmqcli.broker.store.checkpoint import DeletedTopics
+from rmqcli.broker.store.consume_queue import QueueGap
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.index import Index
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.store.delay_levels import DelayLevels
+from rmqcli.codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
+from rmqcli.codec.store.file_names import is_queue_folder
 
 T = TypeVar("T")
 

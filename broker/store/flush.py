@@ -26,18 +26,18 @@ from typing import Any
 
 import trio
 
-from broker.disk import PAGE, CannotSync, Disk, FileSync
-from broker.store.checkpoint import OPEN, Checkpoint
-from broker.store.commit_log import CommitLog
-from broker.store.config import StoreConfig
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queue_ext import QueueExtension
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.index import Index
-from broker.store.readiness import InThread
-from broker.store.segment import DISK_FULL, Segment
-from broker.store.values import Statistics
-from broker.supervisor import Services
+from rmqcli.broker.disk import PAGE, CannotSync, Disk, FileSync
+from rmqcli.broker.store.checkpoint import OPEN, Checkpoint
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queue_ext import QueueExtension
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.store.segment import DISK_FULL, Segment
+from rmqcli.broker.store.values import Statistics
+from rmqcli.broker.supervisor import Services
 
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """A file could not be opened: nothing was synced, so another attempt loses nothing."""

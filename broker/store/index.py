@@ -15,19 +15,19 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.disk import Disk
-from broker.errors import StoreSizeMismatch
-from broker.store.index_file import IndexFile, Piece
-from broker.store.segment import DISK_FULL, Segment
-from broker.store.segment_list import ADOPTED
-from codec.core.derived import IndexItem
-from codec.core.hashing import index_key_hash
-from codec.core.run import QueueRun
-from codec.errors import CorruptionError
-from codec.properties import decode_properties
-from codec.store.dispatch import index_keys
-from codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
-from codec.store.index_file import (
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import StoreSizeMismatch
+from rmqcli.broker.store.index_file import IndexFile, Piece
+from rmqcli.broker.store.segment import DISK_FULL, Segment
+from rmqcli.broker.store.segment_list import ADOPTED
+from rmqcli.codec.core.derived import IndexItem
+from rmqcli.codec.core.hashing import index_key_hash
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.store.dispatch import index_keys
+from rmqcli.codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
+from rmqcli.codec.store.index_file import (
     FILE_ITEMS,
     FILE_SLOTS,
     HEADER,

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from broker.disk import Disk
-from broker.store.segment import Segment
-from codec.core.derived import IndexItem, put_items
-from codec.store.index_file import (
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.store.segment import Segment
+from rmqcli.codec.core.derived import IndexItem, put_items
+from rmqcli.codec.store.index_file import (
     HEADER,
     ITEM,
     SLOT,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.disk import PAGE
-from broker.store.commit_log import CommitLog
-from broker.store.segment import Segment
-from codec.core.record import RecordScan
-from codec.core.walk import CLOSED, Walk
-from codec.errors import CorruptionError
-from codec.store.record import peek_record, scan_record
-from codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
+from rmqcli.broker.disk import PAGE
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.segment import Segment
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.walk import CLOSED, Walk
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.record import peek_record, scan_record
+from rmqcli.codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
 
 ZERO_BYTES = 8
 LENGTH_SIZE = 2

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import trio
 
-from broker.errors import NotReady
-from broker.store.index import Index, items_of
-from broker.store.values import ArrivalListener
-from codec.core.derived import IndexItem
-from codec.core.run import QueueRun
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store.index import Index, items_of
+from rmqcli.broker.store.values import ArrivalListener
+from rmqcli.codec.core.derived import IndexItem
+from rmqcli.codec.core.run import QueueRun
 
 ITEMS_PER_LOOK = 16
 """Items between two readings of the clock."""

@@ -16,17 +16,17 @@ from collections.abc import Callable
 
 import trio
 
-from broker.store.batches import Hold
-from broker.store.commit_log import CommitLog
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.flush import Flusher
-from broker.store.index import Index
-from broker.store.readiness import InThread, Readiness
-from broker.store.segment import DISK_FULL, Segment
-from broker.store.segment_list import SegmentList
-from broker.store.values import AppendResult, PutStatus
-from codec.store.record_layout import FILLER_HEAD_SIZE
+from rmqcli.broker.store.batches import Hold
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.flush import Flusher
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.readiness import InThread, Readiness
+from rmqcli.broker.store.segment import DISK_FULL, Segment
+from rmqcli.broker.store.segment_list import SegmentList
+from rmqcli.broker.store.values import AppendResult, PutStatus
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
 
 PERIOD_SECONDS = 1.0
 _log = logging.getLogger(__name__)

@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from broker.store.consume_queue_ext import Require
-from broker.store.segment import Segment
-from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE, is_address
+from rmqcli.broker.store.consume_queue_ext import Require
+from rmqcli.broker.store.segment import Segment
+from rmqcli.codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE, is_address
 
 if TYPE_CHECKING:
-    from broker.store.consume_queue import ConsumeQueue
+    from rmqcli.broker.store.consume_queue import ConsumeQueue
 
 
 NOTHING = (0, 0, 0)

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import trio
 
-from broker.errors import NotReady
-from broker.store.segment import Mappings, Place, Segment
-from broker.store.segment_list import SegmentList
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store.segment import Mappings, Place, Segment
+from rmqcli.broker.store.segment_list import SegmentList
 
 CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0

@@ -4,7 +4,7 @@
 The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
 Count and bytes of a result are limited; the limits are smaller for records far before the end of the log ("in
 disk": further than 40 % of the machine's RAM). Neighbouring records are returned as one view.
-`codec.core.delivery` selects the records.
+`rmqcli.codec.core.delivery` selects the records.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from broker.store.commit_log import CommitLog
-from broker.store.config import StoreConfig, physical_memory
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.readiness import Chunk, Readiness
-from broker.store.segment import Segment
-from broker.store.values import GetResult, GetStatus
-from codec.core.delivery import Delivery, Stretches
-from codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.config import StoreConfig, physical_memory
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.readiness import Chunk, Readiness
+from rmqcli.broker.store.segment import Segment
+from rmqcli.broker.store.values import GetResult, GetStatus
+from rmqcli.codec.core.delivery import Delivery, Stretches
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 
 WINDOW = 16_000 // ENTRY_SIZE
 LONGEST_WINDOW = 64_000 // ENTRY_SIZE

@@ -25,20 +25,20 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
-from broker.disk import Disk
-from broker.errors import StoreDamaged
-from broker.store.checkpoint import OPEN, REBUILDING, Checkpoint, DeletedTopics
-from broker.store.commit_log import CommitLog
-from broker.store.config import StoreConfig
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.damage import Behind, copy_aside, look_behind, refuse
-from broker.store.dispatch import Dispatcher
-from broker.store.index import Index
-from broker.store.log_walk import LogBroken, stored_at, walk, walk_whole
-from broker.store.recovery_start import Stop, has_record, safe_start, usual_start
-from codec.names import LMQ_PREFIX
-from codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import StoreDamaged
+from rmqcli.broker.store.checkpoint import OPEN, REBUILDING, Checkpoint, DeletedTopics
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.damage import Behind, copy_aside, look_behind, refuse
+from rmqcli.broker.store.dispatch import Dispatcher
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.log_walk import LogBroken, stored_at, walk, walk_whole
+from rmqcli.broker.store.recovery_start import Stop, has_record, safe_start, usual_start
+from rmqcli.codec.names import LMQ_PREFIX
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 
 INDEX_CATCH_UP = 2 << 30
 """Maximum number of bytes at the end of the log that are read to complete the index."""

@@ -10,18 +10,18 @@ from __future__ import annotations
 import enum
 import logging
 
-from broker.store.checkpoint import Checkpoint
-from broker.store.commit_log import CommitLog
-from broker.store.config import StoreConfig
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.log_walk import scan_at, walk
-from broker.store.segment import Segment
-from codec.core.record import RecordScan
-from codec.errors import CorruptionError
-from codec.store.file_names import RECOVERED_FILES
-from codec.store.record import peek_record, store_timestamp_at
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.broker.store.checkpoint import Checkpoint
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.log_walk import scan_at, walk
+from rmqcli.broker.store.segment import Segment
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.file_names import RECOVERED_FILES
+from rmqcli.codec.store.record import peek_record, store_timestamp_at
+from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 CHECKED_BYTES = 64 << 20
 

@@ -17,26 +17,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.disk import Disk
-from broker.errors import ReplicaRefused
-from broker.store.appending import Appender
-from broker.store.checkpoint import Checkpoint, DeletedTopics
-from broker.store.commit_log import CommitLog
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.damage import copy_aside
-from broker.store.dispatch import Dispatcher
-from broker.store.index import Index
-from broker.store.log_walk import walk
-from broker.store.prepare import Room
-from broker.store.readiness import Readiness
-from broker.store.recovery import INDEX_CATCH_UP
-from broker.store.values import Statistics
-from codec.core.record import RecordScan
-from codec.errors import CorruptionError
-from codec.store.dispatch import has_place, has_queue_entry
-from codec.store.record import peek_record, scan_record
-from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import ReplicaRefused
+from rmqcli.broker.store.appending import Appender
+from rmqcli.broker.store.checkpoint import Checkpoint, DeletedTopics
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.damage import copy_aside
+from rmqcli.broker.store.dispatch import Dispatcher
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.log_walk import walk
+from rmqcli.broker.store.prepare import Room
+from rmqcli.broker.store.readiness import Readiness
+from rmqcli.broker.store.recovery import INDEX_CATCH_UP
+from rmqcli.broker.store.values import Statistics
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.dispatch import has_place, has_queue_entry
+from rmqcli.codec.store.record import peek_record, scan_record
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 
 PIECE: Final = 256 * 1024
 """Bytes of the log that are indexed again between two checkpoints of the event loop."""

@@ -22,19 +22,19 @@ from functools import partial
 
 import trio
 
-from broker.disk import Disk, Usage
-from broker.store.checkpoint import DeletedTopics
-from broker.store.commit_log import CommitLog
-from broker.store.config import StoreConfig
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queue_ext import Require
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.index import Index
-from broker.store.readiness import InThread, Readiness
-from broker.store.segment import Segment
-from broker.store.values import Statistics
-from codec.names import LMQ_PREFIX, SystemTopic
-from codec.store.consume_queue import ENTRY_SIZE, is_address
+from rmqcli.broker.disk import Disk, Usage
+from rmqcli.broker.store.checkpoint import DeletedTopics
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queue_ext import Require
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.readiness import InThread, Readiness
+from rmqcli.broker.store.segment import Segment
+from rmqcli.broker.store.values import Statistics
+from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE, is_address
 
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20

@@ -16,21 +16,21 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
-from broker.errors import NotReady
-from broker.store.commit_log import CommitLog
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.dispatch import record_code
-from broker.store.index import Index, IndexHits
-from broker.store.index_file import Piece
-from broker.store.readiness import Readiness
-from broker.store.segment import Segment
-from broker.store.values import QueryResult
-from codec.errors import CorruptionError
-from codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
-from codec.store.delay_levels import DelayLevels
-from codec.store.record import scan_record
-from codec.store.record_layout import MIN_RECORD_SIZE
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.dispatch import record_code
+from rmqcli.broker.store.index import Index, IndexHits
+from rmqcli.broker.store.index_file import Piece
+from rmqcli.broker.store.readiness import Readiness
+from rmqcli.broker.store.segment import Segment
+from rmqcli.broker.store.values import QueryResult
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
+from rmqcli.codec.store.delay_levels import DelayLevels
+from rmqcli.codec.store.record import scan_record
+from rmqcli.codec.store.record_layout import MIN_RECORD_SIZE
 
 ITEMS_PER_STEP = 256
 LONGEST_RESULT = 15 << 20

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from broker.disk import PAGE, Disk, MappedFile
+from rmqcli.broker.disk import PAGE, Disk, MappedFile
 
 MOST_MAPPED = 32 * 1024
 

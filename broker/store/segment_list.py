@@ -17,10 +17,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from broker.disk import PAGE, Disk
-from broker.errors import StoreDamaged, StoreSizeMismatch
-from broker.store.segment import Mappings, Place, Reservation, Segment
-from codec.store.file_names import file_name, is_file_name
+from rmqcli.broker.disk import PAGE, Disk
+from rmqcli.broker.errors import StoreDamaged, StoreSizeMismatch
+from rmqcli.broker.store.segment import Mappings, Place, Reservation, Segment
+from rmqcli.codec.store.file_names import file_name, is_file_name
 
 ADOPTED = "%s=%d is taken from the files of the store"
 _log = logging.getLogger(__name__)

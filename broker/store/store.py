@@ -18,28 +18,28 @@ from pathlib import Path
 
 import trio
 
-from broker.disk import REAL, Disk
-from broker.errors import NotReady
-from broker.store.appending import Appender
-from broker.store.batches import Hold
-from broker.store.checkpoint import Checkpoint, DeletedTopics
-from broker.store.commit_log import log_of
-from broker.store.config import StoreConfig
-from broker.store.consume_queues import ConsumeQueues
-from broker.store.dispatch import Dispatcher
-from broker.store.flush import FLUSH_FAILED, Flusher, note_failure, sync_files
-from broker.store.index import Index
-from broker.store.prepare import Preparer, allocate_pages
-from broker.store.readiness import InThread, Readiness
-from broker.store.reading import Reader
-from broker.store.recovery import RecoveryReport, recover
-from broker.store.recovery_start import Stop
-from broker.store.replica import Replica
-from broker.store.retention import Retention
-from broker.store.search import KeySearch, Search
-from broker.store.unsupported import batch_topics, refuse_unsupported
-from broker.store.values import ArrivalListener, BitMapOf, QueryResult, Statistics
-from broker.supervisor import Services, Supervisor, open_services
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store.appending import Appender
+from rmqcli.broker.store.batches import Hold
+from rmqcli.broker.store.checkpoint import Checkpoint, DeletedTopics
+from rmqcli.broker.store.commit_log import log_of
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.consume_queues import ConsumeQueues
+from rmqcli.broker.store.dispatch import Dispatcher
+from rmqcli.broker.store.flush import FLUSH_FAILED, Flusher, note_failure, sync_files
+from rmqcli.broker.store.index import Index
+from rmqcli.broker.store.prepare import Preparer, allocate_pages
+from rmqcli.broker.store.readiness import InThread, Readiness
+from rmqcli.broker.store.reading import Reader
+from rmqcli.broker.store.recovery import RecoveryReport, recover
+from rmqcli.broker.store.recovery_start import Stop
+from rmqcli.broker.store.replica import Replica
+from rmqcli.broker.store.retention import Retention
+from rmqcli.broker.store.search import KeySearch, Search
+from rmqcli.broker.store.unsupported import batch_topics, refuse_unsupported
+from rmqcli.broker.store.values import ArrivalListener, BitMapOf, QueryResult, Statistics
+from rmqcli.broker.supervisor import Services, Supervisor, open_services
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class MessageStore:
         appender.late.bring_file = self._preparer.index_file
         log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
-        """Set by a request whose reply must wait for it; see `broker.net.dispatch.Batches`."""
+        """Set by a request whose reply must wait for it; see `rmqcli.broker.net.dispatch.Batches`."""
         self.append = appender.append
         self.prepare_batch = appender.prepare_batch
         self.append_batch = appender.append_batch

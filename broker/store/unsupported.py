@@ -12,15 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from broker.disk import Disk, backup_of
-from broker.errors import StoreUnsupported
-from codec.bodies.config import TopicConfigSerializeWrapper
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.errors import BodyError
-from codec.fastjson import loads_finite
-from codec.store import consume_queue
-from codec.store.consume_queue import ENTRY
+from rmqcli.broker.disk import Disk, backup_of
+from rmqcli.broker.errors import StoreUnsupported
+from rmqcli.codec.bodies.config import TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.fastjson import loads_finite
+from rmqcli.codec.store import consume_queue
+from rmqcli.codec.store.consume_queue import ENTRY
 
 _REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.tables.clients import (
+from rmqcli.broker.tables.clients import (
     Channel,
     ClientChannel,
     ConsumerGroup,
@@ -10,11 +10,12 @@ from broker.tables.clients import (
     ProducerTable,
     TooManyGroups,
 )
-from broker.tables.groups import GroupTable
-from broker.tables.half_copies import HalfCopies
-from broker.tables.locks import LockTable
-from broker.tables.offsets import DelayOffsets, OffsetTable
-from broker.tables.topics import TopicTable
+from rmqcli.broker.tables.groups import GroupTable
+from rmqcli.broker.tables.half_copies import HalfCopies
+from rmqcli.broker.tables.locks import LockTable
+from rmqcli.broker.tables.new_offsets import NewOffsets
+from rmqcli.broker.tables.offsets import DelayOffsets, OffsetTable
+from rmqcli.broker.tables.topics import TopicTable
 
 __all__ = [
     "Channel",
@@ -25,6 +26,7 @@ __all__ = [
     "GroupTable",
     "HalfCopies",
     "LockTable",
+    "NewOffsets",
     "OffsetTable",
     "ProducerTable",
     "TooManyGroups",

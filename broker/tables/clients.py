@@ -11,8 +11,14 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
-from codec.remoting.command import RemotingCommand
+from rmqcli.codec.bodies.heartbeat import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    SubscriptionData,
+)
+from rmqcli.codec.remoting.command import RemotingCommand
 
 MOST_GROUPS = 4096
 """Maximum number of consumer groups, and also of producer groups, that one connection can be in."""

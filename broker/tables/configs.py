@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from codec.bodies.config import DataVersion
+from rmqcli.codec.bodies.config import DataVersion
 
 ConfigT = TypeVar("ConfigT")
 

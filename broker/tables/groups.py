@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.tables.configs import ConfigTable
-from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from codec.names import BUILT_IN_GROUPS, MAX_GROUP_LENGTH, RETRY_PREFIX, SYSTEM_GROUP_PREFIX
+from rmqcli.broker.tables.configs import ConfigTable
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from rmqcli.codec.names import BUILT_IN_GROUPS, MAX_GROUP_LENGTH, RETRY_PREFIX, SYSTEM_GROUP_PREFIX
 
 
 class GroupTable(ConfigTable[SubscriptionGroupConfig]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 
 LOCK_LIVE_MS = 60_000
 MOST_LOCKS = 262_144

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from broker.tables.configs import ConfigTable
-from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
-from codec.codes import Perm
-from codec.names import SystemTopic, is_system_topic, reply_topic
+from rmqcli.broker.tables.configs import ConfigTable
+from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.names import SystemTopic, is_system_topic, reply_topic
 
 READ_WRITE = int(Perm.READ | Perm.WRITE)
 SCHEDULE_QUEUES = 18

@@ -5,7 +5,7 @@
     after = disk.power_cut()        # what a machine finds when it starts again
 
 A power cut keeps everything synced, and a random part of the rest, which the kind of file system limits
-(`broker.testing.power_cut.Journal`): single 4 KiB pages, lengths of files, and creations, renames and
+(`rmqcli.broker.testing.power_cut.Journal`): single 4 KiB pages, lengths of files, and creations, renames and
 removals. If a folder is lost, so is its content. The seed determines everything. A sync that `on_call` fails
 with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
 
@@ -23,12 +23,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from broker.disk import PAGE, FileState, MappedFile, Usage
-from broker.disk.lock import locked
-from broker.disk.tables import DurableFolders
-from broker.system import NowMs, system_now_ms
-from broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
-from broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors
+from rmqcli.broker.disk import PAGE, FileState, MappedFile, Usage
+from rmqcli.broker.disk.lock import locked
+from rmqcli.broker.disk.tables import DurableFolders
+from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
+from rmqcli.broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors
 
 CAPACITY = 1 << 40
 """Default capacity of a disk in bytes."""

@@ -6,7 +6,7 @@ import mmap
 import zlib
 from collections.abc import Iterator
 
-from broker.disk import PAGE
+from rmqcli.broker.disk import PAGE
 
 CHANGES_SEEN = 1 << 20
 """Size up to which the modification time of a file follows writes through a mapping; that of a larger file

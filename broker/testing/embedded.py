@@ -21,14 +21,14 @@ from typing import Any
 import msgspec
 import trio
 
-from broker.config import BrokerConfig, NamesrvConfig
-from broker.disk import REAL, Disk
-from broker.disk.temporary import temporary_folder
-from broker.errors import ConfigError
-from broker.namesrv.node import open_name_server
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.node import open_broker
-from broker.system import NowMs, system_now_ms
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.disk.temporary import temporary_folder
+from rmqcli.broker.errors import ConfigError
+from rmqcli.broker.namesrv.node import open_name_server
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.node import open_broker
+from rmqcli.broker.system import NowMs, system_now_ms
 
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,

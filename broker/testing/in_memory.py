@@ -26,21 +26,21 @@ from weakref import WeakSet
 import trio
 from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pair
 
-from broker.config import NamesrvConfig
-from broker.disk import REAL, Disk
-from broker.errors import RemoteClosed
-from broker.ha.master import Master
-from broker.namesrv.node import open_name_server
-from broker.net.network import Adopter
-from broker.store.readiness import InThread
-from broker.supervisor import open_services
-from broker.system import NowMs
-from broker.testing.disk import SimulatedDisk
-from broker.testing.embedded import Cluster, accepting, open_member
-from codec.errors import RemoteProtocolError
-from codec.ids import DEFAULT_NAMESRV_PORT
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.broker.config import NamesrvConfig
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.errors import RemoteClosed
+from rmqcli.broker.ha.master import Master
+from rmqcli.broker.namesrv.node import open_name_server
+from rmqcli.broker.net.network import Adopter
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.supervisor import open_services
+from rmqcli.broker.system import NowMs
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.embedded import Cluster, accepting, open_member
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 
 FIRST_CLIENT_PORT = 40_000
 HOST = "127.0.0.1"

@@ -12,8 +12,8 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from broker.disk import PAGE
-from broker.testing.disk_file import File
+from rmqcli.broker.disk import PAGE
+from rmqcli.broker.testing.disk_file import File
 
 ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
 """The odds that an unsynced page or operation survives; each power cut draws one for pages and one for

@@ -16,9 +16,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from codec.acl.addresses import AddressRule, parse_rule
-from codec.acl.errors import AclError
-from codec.names import RETRY_PREFIX
+from rmqcli.codec.acl.addresses import AddressRule, parse_rule
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.names import RETRY_PREFIX
 
 DEEPEST: Final = 50
 """The maximum depth of nested collections."""

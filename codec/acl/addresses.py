@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from codec.acl.errors import AclError
+from rmqcli.codec.acl.errors import AclError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from codec.acl.account_file import Account, AccountFile, Permission
-from codec.acl.addresses import Address, AddressRule
-from codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
+from rmqcli.codec.acl.account_file import Account, AccountFile, Permission
+from rmqcli.codec.acl.addresses import Address, AddressRule
+from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
 
 
 class Need(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from codec.acl.account_file import PERMISSIONS, SHORTEST_KEY, FileVersion, is_true, parse_account
-from codec.acl.errors import AclError
+from rmqcli.codec.acl.account_file import PERMISSIONS, SHORTEST_KEY, FileVersion, is_true, parse_account
+from rmqcli.codec.acl.errors import AclError
 
 _ACCOUNTS: Final = "accounts"
 EXPECTED: Final = "DENY, PUB, SUB, PUB|SUB or SUB|PUB"

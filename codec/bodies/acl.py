@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.bodies.base import Body
+from rmqcli.codec.bodies.base import Body
 
 
 class UserInfo(Body, frozen=True):

@@ -33,9 +33,9 @@ from typing import (
 
 import msgspec
 
-from codec.errors import BodyError
-from codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
-from codec.message_queue import MessageQueue
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
+from rmqcli.codec.message_queue import MessageQueue
 
 Reader = Callable[[Any], Any]
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
-from codec.edited import unmarked
-from codec.errors import BodyError
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
+from rmqcli.codec.edited import unmarked
+from rmqcli.codec.errors import BodyError
 
 
 class DataVersion(Body, frozen=True):

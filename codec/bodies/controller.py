@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.bodies.route import BrokerMemberGroup
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.route import BrokerMemberGroup
 
 
 class HAConnectionRuntimeInfo(Body, frozen=True):

@@ -3,7 +3,7 @@ Times are epoch ms."""
 
 from __future__ import annotations
 
-from codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.base import Body, Int32, Int64
 
 
 class BloomFilterData(Body, frozen=True):

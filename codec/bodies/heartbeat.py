@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.base import Body, Int32, Int64
 
 
 class ConsumeType(StrEnum):

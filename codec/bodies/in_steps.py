@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
-from codec.bodies.base import BAD_JSON, decode_body, is_plain, read_json, reader_of
-from codec.errors import BodyError
+from rmqcli.codec.bodies.base import BAD_JSON, decode_body, is_plain, read_json, reader_of
+from rmqcli.codec.errors import BodyError
 
 PIECE: Final = 16 * 1024
 """The number of bytes of a list that are decoded in one step."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.bodies.config import DataVersion
-from codec.message_queue import MessageQueue
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.config import DataVersion
+from rmqcli.codec.message_queue import MessageQueue
 
 
 class ConsumerOffsetSerializeWrapper(Body, frozen=True):

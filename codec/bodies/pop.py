@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.bodies.heartbeat import MessageModel
-from codec.message_queue import MessageQueue
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.message_queue import MessageQueue
 
 _BATCH_ACK: Final = {
     "consumer_group": "c",

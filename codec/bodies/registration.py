@@ -16,11 +16,11 @@ from typing import Final
 
 import msgspec
 
-from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from codec.bodies.route import TopicQueueMappingInfo
-from codec.compression import COMPRESSED, decompress
-from codec.errors import BodyError, CorruptionError
+from rmqcli.codec.bodies.base import Body, decode_body, encode_body
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.route import TopicQueueMappingInfo
+from rmqcli.codec.compression import COMPRESSED, decompress
+from rmqcli.codec.errors import BodyError, CorruptionError
 
 FULL_BODY_VERSION: Final = 37
 """V3_0_11; older brokers send a bare TopicConfigSerializeWrapper."""

@@ -6,16 +6,16 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import ClassVar
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.codes import Perm
-from codec.message_queue import MessageQueue
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.message_queue import MessageQueue
 
 MAX_QUEUES = 65_536
 """The maximum number of queues of one topic; a route with more is rejected."""
 
 
 class QueueData(Body, frozen=True):
-    """The queues of a topic on one broker name; `perm` has the bits of `codec.codes.Perm`."""
+    """The queues of a topic on one broker name; `perm` has the bits of `rmqcli.codec.codes.Perm`."""
 
     # Older servers and the Go client misspell the name.
     ALIASES: ClassVar[dict[str, str]] = {"topicSynFlag": "topic_sys_flag"}

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import msgspec
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
-from codec.message_queue import MessageQueue
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.message_queue import MessageQueue
 
 
 class ProcessQueueInfo(Body, frozen=True):

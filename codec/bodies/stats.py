@@ -4,9 +4,9 @@ second.
 
 from __future__ import annotations
 
-from codec.bodies.base import Body, Int32, Int64
-from codec.bodies.heartbeat import SubscriptionData
-from codec.message_queue import MessageQueue
+from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.message_queue import MessageQueue
 
 
 class TopicOffset(Body, frozen=True):

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 
 import msgspec
 
-from codec.bodies.base import decode_plain, reader_of
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.edited import unmarked
-from codec.errors import BodyError
+from rmqcli.codec.bodies.base import decode_plain, reader_of
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.edited import unmarked
+from rmqcli.codec.errors import BodyError
 
 T = TypeVar("T")
 

@@ -34,5 +34,5 @@ if os.environ.get("RMQ_PURE") == "1":
 
 def is_compiled() -> bool:
     """Return True if the compiled modules are in use."""
-    spec = find_spec("codec.core.hashing")
+    spec = find_spec("rmqcli.codec.core.hashing")
     return spec is not None and not str(spec.origin).endswith(".py")

@@ -13,13 +13,13 @@ from librt.strings import read_i32_be, read_i64_be
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
-from codec.core.dispatch import KEYED_SIZE
-from codec.core.record import RecordReader
-from codec.core.text import TextReader
-from codec.errors import CorruptionError
-from codec.layout import Buffer
-from codec.store.consume_queue import ENTRY, FILLER_SIZE, HIGHEST_ADDRESS
-from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, item_position, slot_position
+from rmqcli.codec.core.dispatch import KEYED_SIZE
+from rmqcli.codec.core.record import RecordReader
+from rmqcli.codec.core.text import TextReader
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.layout import Buffer
+from rmqcli.codec.store.consume_queue import ENTRY, FILLER_SIZE, HIGHEST_ADDRESS
+from rmqcli.codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, item_position, slot_position
 
 Range = tuple[int, int]
 Doubt = tuple[int, int, int]
@@ -173,7 +173,7 @@ class EntryCheck:
 
     def agrees(self, log: Buffer, at: i64, queue_offset: i64, offset: i64, size: i64, code: i64) -> bool:
         """Return True if the record at position `at` of a log file has this entry. False is not final: some
-        records need the rules of `codec.store.dispatch`.
+        records need the rules of `rmqcli.codec.records.dispatch`.
         """
         record = self._record
         try:

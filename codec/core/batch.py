@@ -1,4 +1,4 @@
-"""The body of a batch of messages (request code 320), item by item; `codec.batch_item` declares an item.
+"""The body of a batch of messages (request code 320), item by item; `rmqcli.codec.batch_item` declares an item.
 
 A `Part` is the portion of a batch that a broker stores at once: adjacent items of the body, each with its
 properties followed by those of the whole batch.
@@ -11,12 +11,12 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i32, i64
 
-from codec.batch_item import ITEM_HEAD, TEXT_LENGTH
-from codec.core.pairs import PROPERTY_SEPARATOR
-from codec.core.run import QueueRun, Run
-from codec.core.text import TIMER, UNSOUND, TextReader, joined_text
-from codec.errors import BodyError
-from codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.batch_item import ITEM_HEAD, TEXT_LENGTH
+from rmqcli.codec.core.pairs import PROPERTY_SEPARATOR
+from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.text import TIMER, UNSOUND, TextReader, joined_text
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
 
 _HEAD: Final[i64] = ITEM_HEAD.size
 _FLAG: Final[i64] = ITEM_HEAD.offsets["flag"]

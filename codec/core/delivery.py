@@ -13,7 +13,7 @@ from typing import Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from codec.store.consume_queue import ENTRY, HIGHEST_ADDRESS
+from rmqcli.codec.store.consume_queue import ENTRY, HIGHEST_ADDRESS
 
 _ENTRY_SIZE: Final[i64] = ENTRY.size
 _SIZE: Final[i64] = ENTRY.offsets["size"]

@@ -8,7 +8,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from codec.store.index_file import HEADER, ITEM, MAX_TIME_DIFF, SLOT
+from rmqcli.codec.store.index_file import HEADER, ITEM, MAX_TIME_DIFF, SLOT
 
 IndexItem = tuple[int, int, int]
 """Key hash, commit-log offset, store timestamp in ms."""

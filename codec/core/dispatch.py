@@ -1,6 +1,6 @@
 """The queue entries and index items of many records of a commit log, derived in log order.
 
-`codec.store.dispatch` has the rules. A few kinds of records are left to it: those of the schedule topic,
+`rmqcli.codec.records.dispatch` has the rules. A few kinds of records are left to it: those of the schedule topic,
 whose entries contain a time, those with entries in further queues, inner batches of 5.x, and those that no
 queue can hold.
 """
@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from codec.codes import MessageSysFlag
-from codec.core.hashing import index_seed
-from codec.core.text import FURTHER, UNSOUND, TextReader
-from codec.core.walk import Walk
-from codec.names import SystemTopic
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.file_names import MAX_OFFSET
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.hashing import index_seed
+from rmqcli.codec.core.text import FURTHER, UNSOUND, TextReader
+from rmqcli.codec.core.walk import Walk
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.file_names import MAX_OFFSET
 
 KEYED_SIZE: Final[i64] = 20
 """Bytes of an item: hash (int32), commit-log offset and store time in ms (both int64)."""
@@ -84,7 +84,7 @@ class Dispatch:
     """
 
     def __init__(self, derives: bool = True, apart: Collection[str] = ()) -> None:
-        """Begin without records. Those of the topics in `apart` are also left to `codec.store.dispatch`."""
+        """Begin without records. Those of the topics in `apart` are also left to `rmqcli.codec.records.dispatch`."""
         self._derives = derives
         self._apart = frozenset((*apart, _SCHEDULE))
         self._runs: list[_OpenRun] = []
@@ -127,7 +127,7 @@ class Dispatch:
         """Continue a walk and add up to `most` of its records.
 
         Returns False, with the walk at that record, if a record was not added: its properties may not parse,
-        or it is one of those left to `codec.store.dispatch`. Raises the errors of `Walk.next`.
+        or it is one of those left to `rmqcli.codec.records.dispatch`. Raises the errors of `Walk.next`.
         """
         while most > 0 and walk.next():
             if not self._add(walk):

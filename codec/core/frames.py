@@ -1,4 +1,4 @@
-"""Splits a stream into frames; `codec.remoting.frame` has their layout."""
+"""Splits a stream into frames; `rmqcli.codec.remoting.frame` has their layout."""
 
 from __future__ import annotations
 

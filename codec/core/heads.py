@@ -1,5 +1,5 @@
 """Reader of the ext fields in a binary header (`RocketMQSerializable`), whose layout
-`codec.remoting.binary_header` declares.
+`rmqcli.codec.remoting.binary_header` declares.
 
 Text that is not UTF-8 is read with replacement characters. Bytes after the block of ext fields are ignored.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from codec.errors import RemoteProtocolError
+from rmqcli.codec.errors import RemoteProtocolError
 
 TEXT: Final = 0
 """Kinds of fields for `read_values`: any text; whole numbers of at most 9 or 18 digits; `true` or `false`."""

@@ -1,4 +1,4 @@
-r"""The text of a message's properties as pairs: `name \x01 value \x02` (`codec.properties` has the rules)."""
+r"""The text of a message's properties as pairs: `name \x01 value \x02` (`rmqcli.codec.properties` has the rules)."""
 
 from __future__ import annotations
 

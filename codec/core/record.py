@@ -1,6 +1,6 @@
 """Reader of commit-log records; it checks their lengths once, before anything is cut out.
 
-`codec.store.record_layout` declares the layout of a record, and tests compare the two.
+`rmqcli.codec.store.record_layout` declares the layout of a record, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from codec.core.hashing import CRC_BITS, crc32_whole
-from codec.core.pairs import read_pairs
-from codec.errors import CorruptionError
-from codec.ids import host_text
-from codec.layout import Buffer
-from codec.message import MessageExt
-from codec.properties import MAX_PROPERTIES_LENGTH
-from codec.store.record_layout import (
+from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
+from rmqcli.codec.core.pairs import read_pairs
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.ids import host_text
+from rmqcli.codec.layout import Buffer
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.store.record_layout import (
     BORN_HOST_V6,
     HEAD,
     HOST_V4_SIZE,

@@ -8,7 +8,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 
-from codec.errors import LocalProtocolError
+from rmqcli.codec.errors import LocalProtocolError
 
 _LENGTH: Final[i64] = 4
 """Bytes of each of these: the length of a frame, its mark, the length of a block of ext fields, the length of

@@ -2,7 +2,7 @@
 items.
 
 A single message is a run of one. A record is written as Java's `CommitLog.DefaultAppendMessageCallback`
-writes it; `codec.store.record_layout` declares it, and tests compare the two.
+writes it; `rmqcli.codec.store.record_layout` declares it, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64
 
-from codec.core.derived import IndexItem
-from codec.core.hashing import CRC_BITS, crc32_whole
-from codec.errors import LocalProtocolError
-from codec.properties import MAX_PROPERTIES_LENGTH
-from codec.store.record_layout import (
+from rmqcli.codec.core.derived import IndexItem
+from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.store.record_layout import (
     BORN_HOST_V6,
     HOST_BITS,
     HOST_V4_SIZE,

@@ -13,10 +13,10 @@ from typing import Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from codec.codes import MessageSysFlag
-from codec.core.replies import ReplyHead, offset_text
-from codec.core.run import QueueRun, Run
-from codec.core.text import TextReader, joined_text
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.replies import ReplyHead, offset_text
+from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.text import TextReader, joined_text
 
 _TRANSACTION: Final[i64] = MessageSysFlag.TRANSACTION_MASK
 

@@ -1,4 +1,4 @@
-"""The text of a message's properties (`codec.properties` has its rules), read for the facts that a store
+"""The text of a message's properties (`rmqcli.codec.properties` has its rules), read for the facts that a store
 needs.
 
 A `TextReader` finds the tags code, the keys for the index, the position of WAIT, and anything that prevents
@@ -12,9 +12,9 @@ from typing import Final
 from librt.strings import read_i32_be, read_i64_be, read_i64_le
 from mypy_extensions import i64
 
-from codec.core.hashing import extended, index_hash, signed
-from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from codec.properties import TIMERS, PropertyName
+from rmqcli.codec.core.hashing import extended, index_hash, signed
+from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from rmqcli.codec.properties import TIMERS, PropertyName
 
 UNSOUND: Final = 1
 """The text does not parse, because it is not UTF-8 or a pair has no name; or it has WAIT twice."""

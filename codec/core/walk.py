@@ -12,9 +12,9 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from codec.core.record import FILLER, HEAD_SIZE, RecordReader, RecordScan
-from codec.errors import CorruptionError
-from codec.layout import Buffer
+from rmqcli.codec.core.record import FILLER, HEAD_SIZE, RecordReader, RecordScan
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.layout import Buffer
 
 STOP: Final = 0
 """Ending of a walk: the given `stop` was reached."""

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import construct
 from construct import Int32sb, Int64sb
 
-from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.layout import Buffer, fused
-from codec.store.record import peek_record
-from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGICS, MIN_RECORD_SIZE
+from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
+from rmqcli.codec.layout import Buffer, fused
+from rmqcli.codec.store.record import peek_record
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGICS, MIN_RECORD_SIZE
 
 REPORT: Final = fused(construct.Struct("max_offset" / Int64sb))
 BLOCK_HEADER: Final = fused(construct.Struct("offset" / Int64sb, "size" / Int32sb))

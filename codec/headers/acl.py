@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import Header
+from rmqcli.codec.headers.base import Header
 
 
 class CreateAccessConfigRequestHeader(Header, frozen=True, kw_only=True):

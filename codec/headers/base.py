@@ -21,8 +21,8 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_typ
 
 import msgspec
 
-from codec.core.heads import BOOL, INT32, INT64, TEXT
-from codec.errors import HeaderError
+from rmqcli.codec.core.heads import BOOL, INT32, INT64, TEXT
+from rmqcli.codec.errors import HeaderError
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -130,7 +130,7 @@ _KINDS: Final[dict[Any, int]] = {str: TEXT, bool: BOOL, Int32: INT32, Int64: INT
 
 
 def kinds_of(cls: type[Header]) -> dict[bytes, tuple[int, int]]:
-    """Return the index and the kind (`codec.core.heads`) of each field of a class, by wire name."""
+    """Return the index and the kind (`rmqcli.codec.core.heads`) of each field of a class, by wire name."""
     kinds = {parse: _KINDS[hint] for hint, parse in _PARSERS.items()}
     return {field.wire.encode(): (place, kinds[field.parse]) for place, field in enumerate(_fields(cls))}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from codec.headers.base import Header, Int32, Int64
+from rmqcli.codec.headers.base import Header, Int32, Int64
 
 
 class AddBrokerRequestHeader(Header, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64
+from rmqcli.codec.headers.base import Header, Int32, Int64
 
 
 class AlterSyncStateSetRequestHeader(Header, frozen=True, kw_only=True):

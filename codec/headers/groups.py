@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import Header, RpcRequestHeader, TopicRequestHeader
+from rmqcli.codec.headers.base import Header, RpcRequestHeader, TopicRequestHeader
 
 
 class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True):

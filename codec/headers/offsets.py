@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64, RpcRequestHeader
+from rmqcli.codec.headers.base import Header, Int32, Int64, RpcRequestHeader
 
 
 class CloneGroupOffsetRequestHeader(Header, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64, TopicRequestHeader
+from rmqcli.codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64, TopicRequestHeader
 
 
 class AckMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ Offsets of a pull are queue offsets; `suspend_timeout_millis` is in ms, timestam
 
 from __future__ import annotations
 
-from codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64
+from rmqcli.codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64
 
 
 class PullMessageRequestHeader(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64
+from rmqcli.codec.headers.base import Header, Int32, Int64
 
 
 class AddWritePermOfBrokerRequestHeader(Header, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
+from rmqcli.codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
 
 
 class ConsumerSendMsgBackRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The ext fields of a signature (`codec.remoting.signature`), and headers of frequent requests with these
+"""The ext fields of a signature (`rmqcli.codec.remoting.signature`), and headers of frequent requests with these
 fields, so that a reader of typed headers loses no field of a signed request.
 """
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from codec.headers.base import Header
-from codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"

@@ -1,9 +1,9 @@
-"""Headers of topic administration. `perm` has the bits of `codec.codes.Perm`."""
+"""Headers of topic administration. `perm` has the bits of `rmqcli.codec.codes.Perm`."""
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
-from codec.names import SystemTopic
+from rmqcli.codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
+from rmqcli.codec.names import SystemTopic
 
 
 class CreateTopicListRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):

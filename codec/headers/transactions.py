@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64, RpcRequestHeader
+from rmqcli.codec.headers.base import Header, Int32, Int64, RpcRequestHeader
 
 
 class CheckTransactionStateRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ only the classes of that area.
 
 A client encodes a request and decodes the reply:
 
-    from codec.operations.topics import GET_TOPIC_STATS_INFO as operation
+    from rmqcli.codec.operations.topics import GET_TOPIC_STATS_INFO as operation
 
     ext_fields, body = operation.encode_request(GetTopicStatsInfoRequestHeader(topic="T"), None)
     ...  # send RemotingCommand(operation.code, ext_fields, body), receive `reply`

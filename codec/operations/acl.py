@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import acl as bodies
-from codec.codes import RequestCode as R
-from codec.headers import acl as headers
-from codec.operations.access import GET, UPDATE, on_cluster
-from codec.operations.operation import Operation, optional
+from rmqcli.codec.bodies import acl as bodies
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import acl as headers
+from rmqcli.codec.operations.access import GET, UPDATE, on_cluster
+from rmqcli.codec.operations.operation import Operation, optional
 
 # fmt: off
 UPDATE_AND_CREATE_ACL_CONFIG: Final = Operation(R.UPDATE_AND_CREATE_ACL_CONFIG, "A→B", request=headers.CreateAccessConfigRequestHeader, access=(on_cluster(UPDATE),))

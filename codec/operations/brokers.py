@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import controller, route, stats
-from codec.codes import RequestCode as R
-from codec.headers import brokers, routes
-from codec.headers.controller import NotifyBrokerRoleChangedRequestHeader
-from codec.operations.access import GET, UPDATE, on_cluster
-from codec.operations.operation import PROPERTIES, Operation
+from rmqcli.codec.bodies import controller, route, stats
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import brokers, routes
+from rmqcli.codec.headers.controller import NotifyBrokerRoleChangedRequestHeader
+from rmqcli.codec.operations.access import GET, UPDATE, on_cluster
+from rmqcli.codec.operations.operation import PROPERTIES, Operation
 
 # fmt: off
 UPDATE_BROKER_CONFIG: Final = Operation(R.UPDATE_BROKER_CONFIG, "A→B", request_body=PROPERTIES, access=(on_cluster(UPDATE),))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import heartbeat, offsets, running
-from codec.codes import RequestCode as R
-from codec.headers import clients as headers
-from codec.operations.access import GET, SUB, UPDATE, on_cluster, on_group, on_message, on_topic
-from codec.operations.operation import Operation
+from rmqcli.codec.bodies import heartbeat, offsets, running
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import clients as headers
+from rmqcli.codec.operations.access import GET, SUB, UPDATE, on_cluster, on_group, on_message, on_topic
+from rmqcli.codec.operations.operation import Operation
 
 # fmt: off
 HEART_BEAT: Final = Operation(R.HEART_BEAT, "C→B", request_body=heartbeat.HeartbeatData, access=(on_group(SUB, named_by="consumer_data_set.group_name"), on_topic(SUB, named_by="consumer_data_set.subscription_data_set.topic")))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import controller as bodies
-from codec.codes import RequestCode as R
-from codec.headers import controller as headers
-from codec.operations.operation import PROPERTIES, Operation, optional
+from rmqcli.codec.bodies import controller as bodies
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import controller as headers
+from rmqcli.codec.operations.operation import PROPERTIES, Operation, optional
 
 # fmt: off
 CONTROLLER_ALTER_SYNC_STATE_SET: Final = Operation(R.CONTROLLER_ALTER_SYNC_STATE_SET, "B→Ctl", request=headers.AlterSyncStateSetRequestHeader, reply=headers.AlterSyncStateSetResponseHeader, request_body=bodies.SyncStateSet, reply_body=bodies.SyncStateSet)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import config, heartbeat, route, stats
-from codec.codes import RequestCode as R
-from codec.fastjson_writer import FASTJSON
-from codec.headers import groups as headers
-from codec.operations.access import DELETE, GET, PUB, SUB, UPDATE, on_cluster, on_group, on_topic
-from codec.operations.operation import Operation
+from rmqcli.codec.bodies import config, heartbeat, route, stats
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.fastjson_writer import FASTJSON
+from rmqcli.codec.headers import groups as headers
+from rmqcli.codec.operations.access import DELETE, GET, PUB, SUB, UPDATE, on_cluster, on_group, on_topic
+from rmqcli.codec.operations.operation import Operation
 
 # fmt: off
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = Operation(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "A→B", request_body=config.SubscriptionGroupConfig, refused_on_slave=True, access=(on_cluster(UPDATE),))

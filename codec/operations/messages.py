@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.codes import RequestCode as R
-from codec.headers import pull, send, transactions
-from codec.operations.access import GET, PUB, SUB, on_group, on_message, on_topic
-from codec.operations.operation import Operation
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import pull, send, transactions
+from rmqcli.codec.operations.access import GET, PUB, SUB, on_group, on_message, on_topic
+from rmqcli.codec.operations.operation import Operation
 
 # fmt: off
 SEND_MESSAGE: Final = Operation(R.SEND_MESSAGE, "C→B", request=send.SendMessageRequestHeader, reply=send.SendMessageResponseHeader, request_body=bytes, access=(on_topic(PUB),))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import config, route
-from codec.codes import RequestCode as R
-from codec.headers import routes as headers
-from codec.operations.operation import PROPERTIES, Operation, optional
+from rmqcli.codec.bodies import config, route
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import routes as headers
+from rmqcli.codec.operations.operation import PROPERTIES, Operation, optional
 
 # fmt: off
 PUT_KV_CONFIG: Final = Operation(R.PUT_KV_CONFIG, "A→N", request=headers.PutKVConfigRequestHeader)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import offsets as bodies
-from codec.codes import RequestCode as R
-from codec.fastjson_writer import FASTJSON
-from codec.headers import offsets as headers
-from codec.operations.access import GET, PUB, SUB, UPDATE, on_cluster, on_group, on_topic
-from codec.operations.operation import NOT_SET, Operation
+from rmqcli.codec.bodies import offsets as bodies
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.fastjson_writer import FASTJSON
+from rmqcli.codec.headers import offsets as headers
+from rmqcli.codec.operations.access import GET, PUB, SUB, UPDATE, on_cluster, on_group, on_topic
+from rmqcli.codec.operations.operation import NOT_SET, Operation
 
 # fmt: off
 QUERY_CONSUMER_OFFSET: Final = Operation(R.QUERY_CONSUMER_OFFSET, "C→B", request=headers.QueryConsumerOffsetRequestHeader, reply=headers.QueryConsumerOffsetResponseHeader, access=(on_topic(SUB, GET), on_group(SUB, GET)))

@@ -1,6 +1,6 @@
 """The entry of the table of operations, which encodes and decodes requests and replies.
 
-Headers are classes of `codec.headers`. Bodies are classes of `codec.bodies` or a `list[…]` of one (JSON),
+Headers are classes of `rmqcli.codec.headers`. Bodies are classes of `rmqcli.codec.bodies` or a `list[…]` of one (JSON),
 `PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the users of the
 operation encode themselves). None means no header or no body; `optional(…)` means that the body may be
 missing.
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import msgspec
 
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.config import decode_properties_text, encode_properties_text, load_properties_text
-from codec.codes import RequestCode
-from codec.fastjson_writer import STANDARD, JsonDialect
-from codec.headers.base import from_ext, to_ext
-from codec.operations.access import Access
-from codec.remoting.command import RemotingCommand
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.config import decode_properties_text, encode_properties_text, load_properties_text
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.fastjson_writer import STANDARD, JsonDialect
+from rmqcli.codec.headers.base import from_ext, to_ext
+from rmqcli.codec.operations.access import Access
+from rmqcli.codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
     # Parts that an operation does not name are None; type checkers know defaults of type variables, Python

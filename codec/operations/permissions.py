@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from codec.acl.account_file import Permission
-from codec.acl.decision import Need, on_group, on_topic
-from codec.codes import RequestCode as R
-from codec.names import RETRY_PREFIX
-from codec.operations import acl, brokers, clients, groups, messages, offsets, pop, topics
-from codec.operations.access import Access, Action, ResourceKind
-from codec.operations.operation import AnyOperation, Operation
+from rmqcli.codec.acl.account_file import Permission
+from rmqcli.codec.acl.decision import Need, on_group, on_topic
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.names import RETRY_PREFIX
+from rmqcli.codec.operations import acl, brokers, clients, groups, messages, offsets, pop, topics
+from rmqcli.codec.operations.access import Access, Action, ResourceKind
+from rmqcli.codec.operations.operation import AnyOperation, Operation
 
 JAVA: Final = frozenset(
     {

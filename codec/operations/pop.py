@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import pop as bodies
-from codec.codes import RequestCode as R
-from codec.headers import pop as headers
-from codec.operations.access import GET, SUB, UPDATE, on_cluster, on_group, on_topic
-from codec.operations.operation import Operation
+from rmqcli.codec.bodies import pop as bodies
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers import pop as headers
+from rmqcli.codec.operations.access import GET, SUB, UPDATE, on_cluster, on_group, on_topic
+from rmqcli.codec.operations.operation import Operation
 
 # fmt: off
 QUERY_ASSIGNMENT: Final = Operation(R.QUERY_ASSIGNMENT, "C→B", request_body=bodies.QueryAssignmentRequestBody, reply_body=bodies.QueryAssignmentResponseBody, access=(on_topic(SUB), on_group(SUB)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import route as bodies
-from codec.codes import RequestCode as R
-from codec.fastjson_writer import FASTJSON
-from codec.headers import routes, topics
-from codec.operations.access import GET, PUB, SUB, on_topic
-from codec.operations.operation import Operation, optional
+from rmqcli.codec.bodies import route as bodies
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.fastjson_writer import FASTJSON
+from rmqcli.codec.headers import routes, topics
+from rmqcli.codec.operations.access import GET, PUB, SUB, on_topic
+from rmqcli.codec.operations.operation import Operation, optional
 
 # fmt: off
 GET_ROUTEINFO_BY_TOPIC: Final = Operation(R.GET_ROUTEINFO_BY_TOPIC, "C/A→N", request=routes.GetRouteInfoRequestHeader, reply_body=bodies.TopicRouteData, access=(on_topic(PUB, SUB, GET),))

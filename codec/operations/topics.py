@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.bodies import config, route, stats
-from codec.codes import RequestCode as R
-from codec.fastjson_writer import FASTJSON
-from codec.headers import topics as headers
-from codec.operations.access import CREATE, DELETE, GET, PUB, SUB, UPDATE, on_cluster, on_group, on_topic
-from codec.operations.operation import NOT_SET, Operation
+from rmqcli.codec.bodies import config, route, stats
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.fastjson_writer import FASTJSON
+from rmqcli.codec.headers import topics as headers
+from rmqcli.codec.operations.access import (
+    CREATE,
+    DELETE,
+    GET,
+    PUB,
+    SUB,
+    UPDATE,
+    on_cluster,
+    on_group,
+    on_topic,
+)
+from rmqcli.codec.operations.operation import NOT_SET, Operation
 
 # fmt: off
 UPDATE_AND_CREATE_TOPIC: Final = Operation(R.UPDATE_AND_CREATE_TOPIC, "A→B", request=headers.CreateTopicRequestHeader, refused_on_slave=True, remark=NOT_SET, access=(on_topic(CREATE),))

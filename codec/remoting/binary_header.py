@@ -25,12 +25,12 @@ from construct import (
     this,
 )
 
-from codec.codes import SerializeType
-from codec.core.heads import read_entries, read_values
-from codec.errors import RemoteProtocolError
-from codec.headers.base import HeaderT, defaults_of, kinds_of, maker_of
-from codec.layout import fused
-from codec.remoting.command import RemotingCommand
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.core.heads import read_entries, read_values
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.headers.base import HeaderT, defaults_of, kinds_of, maker_of
+from rmqcli.codec.layout import fused
+from rmqcli.codec.remoting.command import RemotingCommand
 
 # Java's lengths are signed. Read as unsigned, a negative one exceeds any header, so that one check suffices.
 _BINARY_HEAD = Struct(

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, SerializeType
-from codec.headers.base import Header
-from codec.versions import CURRENT_VERSION
+from rmqcli.codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, SerializeType
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.versions import CURRENT_VERSION
 
 UNKNOWN_LANGUAGE: Final = -1
 """`language` of a peer that sent none or an unknown one; Java reads null."""

@@ -19,11 +19,11 @@ from io import BytesIO
 from sys import getsizeof, maxsize
 from typing import Final
 
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE
-from codec.core.frames import split_frames
-from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import (
+from rmqcli.codec.codes import RPC_ONEWAY, RPC_RESPONSE
+from rmqcli.codec.core.frames import split_frames
+from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import (
     FRAME_HEAD,
     MAX_FRAME,
     NO_DIRECT,
@@ -32,7 +32,7 @@ from codec.remoting.frame import (
     decode_parts,
     encode_frame,
 )
-from codec.remoting.reply_head import SendRequest
+from rmqcli.codec.remoting.reply_head import SendRequest
 
 
 class LongBody:

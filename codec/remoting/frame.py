@@ -14,18 +14,18 @@ from typing import Final
 
 from construct import Int32sb, Int32ub, Struct
 
-from codec.codes import RPC_RESPONSE, SerializeType
-from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.headers.base import Header
-from codec.layout import fused
-from codec.remoting.binary_header import (
+from rmqcli.codec.codes import RPC_RESPONSE, SerializeType
+from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.layout import fused
+from rmqcli.codec.remoting.binary_header import (
     CODE_SIZE,
     BinaryReader,
     decode_binary_header,
     encode_binary_header,
 )
-from codec.remoting.command import RemotingCommand
-from codec.remoting.json_header import (
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.json_header import (
     DirectReader,
     decode_json_header,
     encode_json_header,

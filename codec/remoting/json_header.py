@@ -18,11 +18,11 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from codec.codes import LanguageCode, SerializeType
-from codec.errors import RemoteProtocolError
-from codec.headers.base import Header, Int32, bool_attributes, bool_names
-from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
-from codec.versions import CURRENT_VERSION
+from rmqcli.codec.codes import LanguageCode, SerializeType
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.headers.base import Header, Int32, bool_attributes, bool_names
+from rmqcli.codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
+from rmqcli.codec.versions import CURRENT_VERSION
 
 _LANGUAGE_NUMBERS: Final = {language.name: int(language) for language in LanguageCode}
 _LANGUAGE_NAMES: Final = {int(language): language.name for language in LanguageCode}

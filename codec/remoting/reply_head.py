@@ -9,16 +9,16 @@ from typing import Final
 
 import msgspec
 
-from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
-from codec.core.replies import ReplyHead
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.headers.signed import SIGNATURE
-from codec.remoting.binary_header import lengthened, pieces_between
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, encode_frame, unsendable
-from codec.remoting.json_header import encode_json_header, write_json
-from codec.remoting.signature import Signer, content_order
+from rmqcli.codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
+from rmqcli.codec.core.replies import ReplyHead
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.headers.signed import SIGNATURE
+from rmqcli.codec.remoting.binary_header import lengthened, pieces_between
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import FRAME_HEAD, MAX_FRAME, encode_frame, unsendable
+from rmqcli.codec.remoting.json_header import encode_json_header, write_json
+from rmqcli.codec.remoting.signature import Signer, content_order
 
 _SAMPLE: Final = 1_234_567_800
 """The opaque number in headers from the general writers, where it is searched for."""

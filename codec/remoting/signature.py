@@ -14,10 +14,10 @@ from collections.abc import Generator, Mapping
 from functools import cache
 from typing import Final
 
-from codec.codes import SerializeType
-from codec.headers.base import Header, to_ext
-from codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
-from codec.remoting.command import RemotingCommand
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.headers.base import Header, to_ext
+from rmqcli.codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+from rmqcli.codec.remoting.command import RemotingCommand
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """An ext field of QUERY_MESSAGE. Servers of 4.x do not include it in the signed content, those of 5.x do."""

@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from codec.compression import COMPRESSED
-from codec.compression import decompress as decompress_body
-from codec.errors import BodyError, CorruptionError
-from codec.ids import host_text, offset_msg_id
-from codec.inner_batch import NOT_INNER, WRAPPED
-from codec.layout import Buffer
-from codec.message_batch import BatchItem, decode_batch
-from codec.properties import PropertyName, decode_properties, split_keys
-from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, of_one_width, pieces, views
-from codec.scan.columns import Array, FixedColumns, ends_of, find_bad_crc, fixed_columns, host_widths
-from codec.scan.properties import PropertyColumns, split_properties
-from codec.scan.walk import StopReason, scan_positions
-from codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
+from rmqcli.codec.compression import COMPRESSED
+from rmqcli.codec.compression import decompress as decompress_body
+from rmqcli.codec.errors import BodyError, CorruptionError
+from rmqcli.codec.ids import host_text, offset_msg_id
+from rmqcli.codec.inner_batch import NOT_INNER, WRAPPED
+from rmqcli.codec.layout import Buffer
+from rmqcli.codec.message_batch import BatchItem, decode_batch
+from rmqcli.codec.properties import PropertyName, decode_properties, split_keys
+from rmqcli.codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, of_one_width, pieces, views
+from rmqcli.codec.scan.columns import Array, FixedColumns, ends_of, find_bad_crc, fixed_columns, host_widths
+from rmqcli.codec.scan.properties import PropertyColumns, split_properties
+from rmqcli.codec.scan.walk import StopReason, scan_positions
+from rmqcli.codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
 _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.columns import Array, windows
+from rmqcli.codec.scan.columns import Array, windows
 
 
 def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:

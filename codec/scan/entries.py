@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from codec.layout import Buffer
-from codec.scan.columns import Array, distinct
-from codec.store.consume_queue import ENTRY, FILLER_SIZE
+from rmqcli.codec.layout import Buffer
+from rmqcli.codec.scan.columns import Array, distinct
+from rmqcli.codec.store.consume_queue import ENTRY, FILLER_SIZE
 
 
 class EntryColumns(NamedTuple):

@@ -11,14 +11,21 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from codec.core.pairs import NAME_VALUE_SEPARATOR
-from codec.errors import CorruptionError
-from codec.properties import PropertyName
-from codec.scan.arrow_arrays import pieces
-from codec.scan.columns import Array, bytes_at, fixed_columns
-from codec.scan.entries import LogViews, by_file, entry_columns
-from codec.scan.walk import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
-from codec.selector.sql92_tree import (
+from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.scan.arrow_arrays import pieces
+from rmqcli.codec.scan.columns import Array, bytes_at, fixed_columns
+from rmqcli.codec.scan.entries import LogViews, by_file, entry_columns
+from rmqcli.codec.scan.walk import (
+    BLOCK_RECORDS,
+    Bounds,
+    RecordBlock,
+    blocks_backwards,
+    in_range,
+    sound_blocks,
+)
+from rmqcli.codec.selector.sql92_tree import (
     MIRRORED,
     And,
     Comparison,
@@ -31,8 +38,8 @@ from codec.selector.sql92_tree import (
     Property,
     number_of,
 )
-from codec.store.record_filter import COLUMNS, RecordFilter
-from codec.store.record_layout import PREFIXES
+from rmqcli.codec.store.record_filter import COLUMNS, RecordFilter
+from rmqcli.codec.store.record_layout import PREFIXES
 
 _UNREADABLE = "\ufffd"
 

@@ -1,4 +1,4 @@
-"""The properties texts of many records, split at once by the rules of `codec.properties`. Needs PyArrow.
+"""The properties texts of many records, split at once by the rules of `rmqcli.codec.properties`. Needs PyArrow.
 
 Texts of a common shape are compared and cut together. Each of the others gets a \x02 in front, so that every
 pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow copies the names
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.arrow_arrays import of_one_width, pieces
-from codec.scan.columns import NAME_END, PAIR_END, Array, bytes_at, ends_of, windows
+from rmqcli.codec.scan.arrow_arrays import of_one_width, pieces
+from rmqcli.codec.scan.columns import NAME_END, PAIR_END, Array, bytes_at, ends_of, windows
 
 LEAST_ROWS = 512
 """The minimum number of texts of one length for which it pays to cut them together."""
@@ -355,7 +355,7 @@ def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
 
 
 class Rows(Protocol):
-    """Columns of records by name, as `codec.scan.fixed_columns` returns them."""
+    """Columns of records by name, as `rmqcli.codec.scan.fixed_columns` returns them."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 

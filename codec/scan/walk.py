@@ -1,7 +1,7 @@
 """A walk over records by their sizes, which takes 0.05 µs per record if there are many, else 0.2 µs. Needs
 NumPy.
 
-Only size and magic are checked; `codec.scan.columns` checks the lengths inside.
+Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.errors import CorruptionError
-from codec.layout import Buffer
-from codec.scan.columns import Array, FixedColumns, placed_columns, windows
-from codec.store.record_layout import (
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.layout import Buffer
+from rmqcli.codec.scan.columns import Array, FixedColumns, placed_columns, windows
+from rmqcli.codec.store.record_layout import (
     FILLER_HEAD_SIZE,
     HEAD,
     MAGIC_FILLER,

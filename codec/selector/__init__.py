@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codec.lazy import lazy_names
+from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from codec.selector.bloom import BloomFilter as BloomFilter
-    from codec.selector.sql92 import Dialect as Dialect, Predicate as Predicate, parse_sql92 as parse_sql92
-    from codec.selector.tags import (
+    from rmqcli.codec.selector.bloom import BloomFilter as BloomFilter
+    from rmqcli.codec.selector.sql92 import (
+        Dialect as Dialect,
+        Predicate as Predicate,
+        parse_sql92 as parse_sql92,
+    )
+    from rmqcli.codec.selector.tags import (
         ALL as ALL,
         accepts_code as accepts_code,
         accepts_tag as accepts_tag,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codec.bodies.filters import BloomFilterData
+from rmqcli.codec.bodies.filters import BloomFilterData
 
 MASK_64 = 0xFFFFFFFFFFFFFFFF
 C1 = 0x87C37B91114253D5

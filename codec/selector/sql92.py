@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from codec.errors import SelectorError
-from codec.selector.sql92_compile import compile_tree
-from codec.selector.sql92_parser import KEYWORDS_4, KEYWORDS_5
-from codec.selector.sql92_tree import Node, property_names
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector.sql92_compile import compile_tree
+from rmqcli.codec.selector.sql92_parser import KEYWORDS_4, KEYWORDS_5
+from rmqcli.codec.selector.sql92_tree import Node, property_names
 
 MAX_LENGTH = 64 * 1024
 CACHED = 100
@@ -64,7 +64,7 @@ def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = Fal
     """Compile a filter. Raises SelectorError, with one line, if the text is invalid; with `whole`, also for
     text after the expression.
     """
-    from codec.selector.sql92_parser import parse_tree
+    from rmqcli.codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:
         raise SelectorError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} can be")

@@ -13,8 +13,14 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from codec.selector.java_values import java_boolean, java_double, java_integer, java_long, order_of_doubles
-from codec.selector.sql92_tree import (
+from rmqcli.codec.selector.java_values import (
+    java_boolean,
+    java_double,
+    java_integer,
+    java_long,
+    order_of_doubles,
+)
+from rmqcli.codec.selector.sql92_tree import (
     MIRRORED,
     And,
     Comparison,

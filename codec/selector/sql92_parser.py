@@ -18,9 +18,9 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from codec.errors import SelectorError
-from codec.selector.java_values import order_of_doubles
-from codec.selector.sql92_tree import (
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector.java_values import order_of_doubles
+from rmqcli.codec.selector.sql92_tree import (
     NUMBERS,
     And,
     Comparison,

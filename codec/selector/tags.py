@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from codec.bodies.heartbeat import SubscriptionData
-from codec.core.hashing import tags_code
-from codec.errors import SelectorError
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.core.hashing import tags_code
+from rmqcli.codec.errors import SelectorError
 
 ALL = "*"
 

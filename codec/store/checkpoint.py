@@ -13,8 +13,8 @@ from zlib import crc32
 import construct
 from construct import Bytes, Int32ub, Int64sb
 
-from codec.errors import CorruptionError
-from codec.layout import Buffer, fused
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.layout import Buffer, fused
 
 CHECKPOINT = fused(
     construct.Struct(

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import construct
 from construct import Bytes, Check, Int16sb, Int32sb, Int64sb, this
 
-from codec.errors import CorruptionError, LocalProtocolError
-from codec.layout import Buffer, fused
+from rmqcli.codec.errors import CorruptionError, LocalProtocolError
+from rmqcli.codec.layout import Buffer, fused
 
 ENTRY = fused(construct.Struct("commit_log_offset" / Int64sb, "size" / Int32sb, "tags_code" / Int64sb))
 ENTRY_SIZE = ENTRY.size

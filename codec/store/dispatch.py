@@ -9,7 +9,7 @@ offsets of INNER_MULTI_QUEUE_OFFSET, which only they write (Java `MultiDispatch`
 `ConsumeQueue.multiDispatchLmqQueue`). The queue id is that of the record, or 0 for names with `%LMQ%`, as
 with enableLmq.
 
-`codec.core.dispatch` applies the same rules to many records at once.
+`rmqcli.codec.core.dispatch` applies the same rules to many records at once.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from codec.codes import MessageSysFlag
-from codec.core.hashing import index_key_hash, tags_code
-from codec.core.record import RecordScan
-from codec.names import LMQ_PREFIX, SystemTopic
-from codec.properties import PropertyName, delay_level, split_keys
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from codec.store.file_names import MAX_OFFSET, is_queue_folder
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.hashing import index_key_hash, tags_code
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
+from rmqcli.codec.properties import PropertyName, delay_level, split_keys
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from rmqcli.codec.store.file_names import MAX_OFFSET, is_queue_folder
 
 _KEYS, _UNIQ_KEY = PropertyName.KEYS, PropertyName.UNIQ_KEY
 

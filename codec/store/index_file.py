@@ -3,7 +3,7 @@
 A file has a header (40 bytes), slots (int32: the number of the newest item of a hash, 0 for none), and items
 (20 bytes each, linked to the next older item of the same slot). Items are numbered from 1; item 0 is never
 used, so `index_count` of an empty file is 1, and a file with space for n items holds n - 1.
-`codec.core.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots. Times of
+`rmqcli.codec.core.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots. Times of
 items are whole seconds since `begin_timestamp`.
 """
 
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import construct
 from construct import Int32sb, Int64sb
 
-from codec.errors import CorruptionError
-from codec.layout import Buffer, fused
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.layout import Buffer, fused
 
 HEADER = fused(
     construct.Struct(

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import construct
 from msgspec.structs import force_setattr
 
-from codec.compression import COMPRESSED
-from codec.compression import decompress as decompress_body
-from codec.core.record import RecordReader, RecordScan, read_messages
-from codec.errors import CorruptionError
-from codec.layout import Buffer, FixedLayout
-from codec.message import MessageExt
-from codec.store.record_layout import HEAD, HOST_BITS, MAGIC_FILLER, PREFIXES, RECORD
+from rmqcli.codec.compression import COMPRESSED
+from rmqcli.codec.compression import decompress as decompress_body
+from rmqcli.codec.core.record import RecordReader, RecordScan, read_messages
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.layout import Buffer, FixedLayout
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store.record_layout import HEAD, HOST_BITS, MAGIC_FILLER, PREFIXES, RECORD
 
 _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from

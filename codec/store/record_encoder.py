@@ -1,12 +1,12 @@
-"""The encoding of single records, which `codec.core.run` writes, and of the filler at the end of a
+"""The encoding of single records, which `rmqcli.codec.core.run` writes, and of the filler at the end of a
 commit-log file.
 """
 
 from __future__ import annotations
 
-from codec.core.run import NO_LIMIT, RECORD_V1, RECORD_V2, QueueRun, Run
-from codec.errors import LocalProtocolError
-from codec.store.record_layout import (
+from rmqcli.codec.core.run import NO_LIMIT, RECORD_V1, RECORD_V2, QueueRun, Run
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.store.record_layout import (
     HEAD,
     HOST_BITS,
     LONGEST_TOPIC_V1,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from codec.compression import decompress
-from codec.errors import CorruptionError, SelectorError
-from codec.message import MessageExt
-from codec.properties import PropertyName
-from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
+from rmqcli.codec.compression import decompress
+from rmqcli.codec.errors import CorruptionError, SelectorError
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.selector import Dialect, Predicate, parse_sql92, parse_tags
 
 QUOTED = 120
 """The number of characters of an invalid condition that its error quotes."""

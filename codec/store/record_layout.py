@@ -17,8 +17,8 @@ from typing import Any
 import construct
 from construct import Bytes, Check, IfThenElse, Int8sb, Int16sb, Int32sb, Int32ub, Int64sb, this
 
-from codec.codes import MessageSysFlag
-from codec.layout import FixedLayout, fused
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.layout import FixedLayout, fused
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB

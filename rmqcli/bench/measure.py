@@ -9,9 +9,6 @@ from typing import Any
 
 import trio
 
-from codec.codes import Perm
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.bench.running import (
     Load,
     NotPulled,
@@ -33,6 +30,9 @@ from rmqcli.client import (
     PullStatus,
     RequestTimeout,
 )
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 
 BATCH = 32
 FILL, FILL_BYTES, FILL_RATE = 1000, 64 * 1024 * 1024, 1e6

@@ -14,8 +14,6 @@ from typing import Any
 
 import trio
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.bench.histogram import Histogram
 from rmqcli.client import (
     Admin,
@@ -27,6 +25,8 @@ from rmqcli.client import (
     RequestTimeout,
     SendStatus,
 )
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from codec.ids import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import load_file, load_profiles, profile, profile_in
+from rmqcli.codec.ids import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.grammar.values import by_name
 
 if TYPE_CHECKING:

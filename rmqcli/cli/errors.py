@@ -50,7 +50,7 @@ _VALIDATOR = tuple(
 
 # The nearest base class decides. The module of an error that was raised is loaded.
 LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
-    "codec.errors": {
+    "rmqcli.codec.errors": {
         "CorruptionError": ExitCode.CORRUPT,
         "SelectorError": ExitCode.USAGE,
         "CodecError": ExitCode.FAILED,
@@ -105,7 +105,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     "rmqcli.extras": {"MissingPackage": ExitCode.USAGE},
     "rmqcli.grammar.values": {"GrammarError": ExitCode.USAGE},
     "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},
-    "broker.errors": {
+    "rmqcli.broker.errors": {
         "StoreDamaged": ExitCode.CORRUPT,
         "StoreError": ExitCode.FAILED,
         "ConfigError": ExitCode.USAGE,

@@ -102,8 +102,8 @@ def is_on(found: Mapping[str, Any], java: Mapping[str, str] = {}) -> bool:
 
 def java_file(path: str) -> dict[str, str]:
     """Return the TLS properties in Java's file. Raise CommandError if it cannot be read."""
-    from codec.bodies.config import load_properties_file
-    from codec.errors import BodyError
+    from rmqcli.codec.bodies.config import load_properties_file
+    from rmqcli.codec.errors import BodyError
 
     try:
         entries = load_properties_file(Path(path).read_bytes())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codec.lazy import lazy_names
+from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin as Admin

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Self, TypeVar
 
-from codec.codes import RequestCode, ResponseCode
-from codec.names import DLQ_PREFIX, MAX_TOPIC_LENGTH, RETRY_PREFIX, check_topic
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.names import DLQ_PREFIX, MAX_TOPIC_LENGTH, RETRY_PREFIX, check_topic
 
 Result = TypeVar("Result")
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 
 Item = TypeVar("Item")
 

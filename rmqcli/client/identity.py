@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import force_setattr, replace
 
-from codec.message import Message, MessageExt, PropertyName, check_group
-from codec.message_queue import MessageQueue
-from codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
-from codec.properties import REPLY_TYPE
 from rmqcli.client.errors import InvalidRequest, valid
+from rmqcli.codec.message import Message, MessageExt, PropertyName, check_group
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
+from rmqcli.codec.properties import REPLY_TYPE
 
 if TYPE_CHECKING:
     from rmqcli.client.produce.targets import QueueSelector

@@ -19,11 +19,6 @@ from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
 
 import trio
 
-from codec.codes import MASTER_ID, RequestCode, ResponseCode
-from codec.headers.base import Header, to_ext
-from codec.ids import DEFAULT_NAMESRV
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import (
     ClientError,
     ConnectionFailed,
@@ -43,9 +38,14 @@ from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
 from rmqcli.client.wire.streams import OpenStream, open_tcp
 from rmqcli.client.wire.tls import Tls, TlsStreams
+from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
+from rmqcli.codec.headers.base import Header, to_ext
+from rmqcli.codec.ids import DEFAULT_NAMESRV
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
-    from codec.operations.operation import Answer, Operation
+    from rmqcli.codec.operations.operation import Answer, Operation
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import trio
 
-from codec.codes import ResponseCode
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, NotFound, seconds_text
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.message_queue import MessageQueue
 
 log = logging.getLogger("rmqcli.client.outages")
 

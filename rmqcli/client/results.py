@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from codec.codes import ResponseCode
-from codec.headers.send import SendMessageResponseHeader
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.send import SendMessageResponseHeader
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 DEFAULT_REGION = "DefaultRegion"
 

@@ -282,9 +282,9 @@ def _joined(topic: str, group: str, queues: int, place: str, *, broadcast: bool)
 def _push_settings(
     place: str, balance: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
 ) -> PushSettings:
-    from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
     from rmqcli.client import PushSettings
     from rmqcli.client.group import allocation as allocate
+    from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
     from rmqcli.grammar.offset_range import parse_time
 
     where = {

@@ -30,9 +30,9 @@ from rmqcli.render.output import Output, note
 from rmqcli.render.table import BROKER, Column
 
 if TYPE_CHECKING:
-    from codec.bodies.controller import ReplicasInfo
-    from codec.headers.controller import ElectMasterResponseHeader
     from rmqcli.client import Admin, TopicChange
+    from rmqcli.codec.bodies.controller import ReplicasInfo
+    from rmqcli.codec.headers.controller import ElectMasterResponseHeader
 
 app = command_group("controller", "Show and change the controllers of 5.x, which elect masters.")
 config_group = command_group("config", "Show and change the configuration of controllers.")

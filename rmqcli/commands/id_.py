@@ -50,9 +50,9 @@ def id_(ids: IdsArgument, settings: Settings) -> None:
 
 
 def _row(msg_id: str, now: int) -> list[Any]:
-    from codec.errors import CodecError
-    from codec.ids import parse_offset_msg_id, parse_uniq_id, time_of_uniq_id
     from rmqcli.client.admin.messages import offset_id_address
+    from rmqcli.codec.errors import CodecError
+    from rmqcli.codec.ids import parse_offset_msg_id, parse_uniq_id, time_of_uniq_id
 
     try:
         if (address := offset_id_address(msg_id)) is not None:

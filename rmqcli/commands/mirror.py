@@ -18,7 +18,7 @@ from rmqcli.commands.common.cutting import Cutter
 from rmqcli.commands.common.verifying import verify_folder
 
 if TYPE_CHECKING:
-    from broker.mirror import Mirror
+    from rmqcli.broker.mirror import Mirror
     from rmqcli.commands.common.reading_back import ReadingBack
 
 app = single_command()
@@ -158,7 +158,7 @@ def _address(settings: Settings, name: str) -> str:
 async def _run(settings: Settings, target: _Target, *, once: bool, interval: float) -> None:
     import trio
 
-    from broker.mirror import open_mirror
+    from rmqcli.broker.mirror import open_mirror
     from rmqcli.commands.common.reading_back import ReadingBack
     from rmqcli.commands.common.serving import Stop, raise_descriptor_limit, share_one_heap
 
@@ -262,8 +262,8 @@ async def _show_at_times(
 
 async def _show(settings: Settings, running: Mirror, back: ReadingBack | None, rate: float) -> None:
     """Print a line about the copy."""
-    from broker.errors import BrokerError
-    from codec.errors import CodecError
+    from rmqcli.broker.errors import BrokerError
+    from rmqcli.codec.errors import CodecError
     from rmqcli.render import Output
     from rmqcli.render.text import size, tsv_line
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from codec.ids import join_address
 from rmqcli.cli.command import BareGroup, command, command_group
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.ids import join_address
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.configuration import (
     NAME,
@@ -33,8 +33,8 @@ from rmqcli.render.output import Output
 from rmqcli.render.table import NAME_SERVER, Column
 
 if TYPE_CHECKING:
-    from broker.config import NamesrvConfig
-    from broker.net.tls.acceptor import TlsAcceptor
+    from rmqcli.broker.config import NamesrvConfig
+    from rmqcli.broker.net.tls.acceptor import TlsAcceptor
     from rmqcli.client import Admin, TopicChange
     from rmqcli.plans.properties import Tables
 
@@ -60,7 +60,7 @@ def run(settings: Settings, configuration: Configuration, listening: Listening) 
 
     Reads the property names of Java's namesrv.conf; unknown properties are reported and ignored.
     """
-    from broker.config import NamesrvConfig
+    from rmqcli.broker.config import NamesrvConfig
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
     log_to_stderr(settings)
@@ -70,7 +70,7 @@ def run(settings: Settings, configuration: Configuration, listening: Listening) 
 
 
 async def _start(stack: AsyncExitStack, settings: Settings, config: NamesrvConfig, tls: TlsAcceptor) -> None:
-    from broker.namesrv import open_name_server
+    from rmqcli.broker.namesrv import open_name_server
     from rmqcli.commands.common.serving import announce, opened
 
     host = config.bind_address

@@ -97,8 +97,8 @@ def checked_servers(addresses: str) -> str:
 
 def save(settings: Settings, name: str, profile: Profile) -> None:
     """Save a profile whose rules and group are valid; raise a usage error otherwise."""
-    from codec.message import check_group
     from rmqcli.client.wire.addresses import AddressMap
+    from rmqcli.codec.message import check_group
 
     AddressMap(profile.map)  # rejects invalid rules
     if profile.group is not None:

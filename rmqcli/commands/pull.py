@@ -29,7 +29,7 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codec.message import MessageExt
+    from rmqcli.codec.message import MessageExt
     from rmqcli.flows.sql_reading import Asked, Pulled
 
 app = single_command()

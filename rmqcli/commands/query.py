@@ -19,9 +19,9 @@ from rmqcli.render.output import warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codec.message import MessageExt
     from rmqcli.client import Admin, QueryResult
     from rmqcli.client.admin.messages import Track
+    from rmqcli.codec.message import MessageExt
     from rmqcli.grammar.offset_range import OffsetRange
 
     TrackedMessage = tuple[MessageExt, Track]

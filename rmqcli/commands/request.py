@@ -16,7 +16,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import RawOption
 
 if TYPE_CHECKING:
-    from codec.message import MessageExt
+    from rmqcli.codec.message import MessageExt
 
 app = single_command()
 

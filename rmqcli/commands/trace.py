@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from codec.names import SystemTopic
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.names import SystemTopic
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn

@@ -8,11 +8,11 @@ from typing import Annotated, NamedTuple
 
 from typer import Option
 
-from broker.config import BrokerConfig, NamesrvConfig
-from broker.net.tls.acceptor import TlsAcceptor
-from codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_address
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_names, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
@@ -68,9 +68,9 @@ def up(
     advertises IP and listens on all addresses; --host IP listens on one. With --json, prints one line when
     both accept connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
-    from broker.config.servers import java_name
-    from broker.disk.temporary import remove_abandoned, temporary_folder
-    from broker.testing.embedded import light_file_sizes
+    from rmqcli.broker.config.servers import java_name
+    from rmqcli.broker.disk.temporary import remove_abandoned, temporary_folder
+    from rmqcli.broker.testing.embedded import light_file_sizes
 
     if metrics is not None:
         require(*REQUIRED)
@@ -110,8 +110,8 @@ async def _start(
 ) -> None:
     import msgspec
 
-    from broker.namesrv import open_name_server
-    from broker.node import open_broker
+    from rmqcli.broker.namesrv import open_name_server
+    from rmqcli.broker.node import open_broker
     from rmqcli.commands.common.listening import local_address, told_address, warn_of_address
 
     host = config.bind_address

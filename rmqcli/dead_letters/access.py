@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import trio
 
-from codec.bodies.config import TopicConfig
-from codec.codes import Perm
-from codec.message_queue import MessageQueue
-from codec.names import dlq_topic
 from rmqcli.client import Admin, ClientError, TopicNotFound
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import dlq_topic
 from rmqcli.dead_letters.letter import NoDeadLetters, NotReadable
 from rmqcli.render.output import warn
 

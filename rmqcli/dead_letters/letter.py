@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from codec.message import Message, MessageExt
-from codec.properties import TIMERS, PropertyName
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.properties import TIMERS, PropertyName
 from rmqcli.grammar.offset_range import OffsetRange
 
 

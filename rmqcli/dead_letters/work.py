@@ -20,10 +20,10 @@ from typing import Self
 import msgspec
 import trio
 
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError, NotFound, Producer, PullConsumer
 from rmqcli.client.routing.routes import publish_queues
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.dead_letters.access import Opened
 from rmqcli.dead_letters.letter import JournalError, Selection, identity, origin_topic, restored
 from rmqcli.flows.reading import Span, open_range, reachable_spans

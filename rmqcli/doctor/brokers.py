@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from codec.codes import MASTER_ID
 from rmqcli.client import NotPermitted
 from rmqcli.client.wire.pool import vip_address
+from rmqcli.codec.codes import MASTER_ID
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.reaching import advice, is_local, kind_of, remedy_of
 from rmqcli.doctor.survey import Reading, Seat, Survey

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.render.text import number_ranges
 
 

@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import ConsumeType, MessageModel
-from codec.bodies.route import QueueData, TopicRouteData
-from codec.bodies.running import ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
-from codec.bodies.stats import OffsetWrapper
-from codec.codes import MASTER_ID, Perm
-from codec.ids import split_address
-from codec.message_queue import MessageQueue
-from codec.names import RETRY_PREFIX, is_system_group
 from rmqcli.client import Admin, ClientError, NoRoute
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.clients import merged
 from rmqcli.client.errors import topic_remedy
 from rmqcli.client.wire.addresses import name_servers
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel
+from rmqcli.codec.bodies.route import QueueData, TopicRouteData
+from rmqcli.codec.bodies.running import ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
+from rmqcli.codec.bodies.stats import OffsetWrapper
+from rmqcli.codec.codes import MASTER_ID, Perm
+from rmqcli.codec.ids import split_address
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import RETRY_PREFIX, is_system_group
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.render.text import duration, listed
 

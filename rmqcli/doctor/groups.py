@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from codec.bodies.running import ConsumerRunningInfo
 from rmqcli.client import ClientError
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.survey import GroupSurvey, Survey
 from rmqcli.render.text import many

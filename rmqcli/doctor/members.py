@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import ConsumeType
-from codec.bodies.running import ConsumerConnection
-from codec.message_queue import MessageQueue
-from codec.names import RETRY_PREFIX
-from codec.versions import version_name
 from rmqcli.client import ClientError
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import ConsumeType
+from rmqcli.codec.bodies.running import ConsumerConnection
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import RETRY_PREFIX
+from rmqcli.codec.versions import version_name
 from rmqcli.doctor.finding import Finding, Status, named_queues
 from rmqcli.doctor.group_facts import (
     Members,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from codec.bodies.heartbeat import ConsumeType
-from codec.bodies.running import ProcessQueueInfo
-from codec.message_queue import MessageQueue
-from codec.names import RETRY_PREFIX
+from rmqcli.codec.bodies.heartbeat import ConsumeType
+from rmqcli.codec.bodies.running import ProcessQueueInfo
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import RETRY_PREFIX
 from rmqcli.doctor.finding import Finding, Status, named_queues
 from rmqcli.doctor.group_facts import SLOW_MS, Members, is_divided, owners_of, reports, suspects, waiting_in
 from rmqcli.render.text import duration, many

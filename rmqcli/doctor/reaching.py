@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from ipaddress import ip_address
 
-from codec.ids import split_address
 from rmqcli.client import ClientError, ConnectionFailed, ConnectionLost, NotSupported, RequestTimeout
+from rmqcli.codec.ids import split_address
 
 _ANNOUNCE = "set brokerIP1 of the broker to an address that clients reach"
 

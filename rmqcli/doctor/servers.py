@@ -7,10 +7,6 @@ from contextlib import suppress
 
 import trio
 
-from codec.bodies.route import ClusterInfo, TopicRouteData
-from codec.codes import MASTER_ID, Perm
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import (
     UNREACHED,
     Admin,
@@ -22,6 +18,10 @@ from rmqcli.client import (
     PullStatus,
 )
 from rmqcli.client.errors import topic_remedy
+from rmqcli.codec.bodies.route import ClusterInfo, TopicRouteData
+from rmqcli.codec.codes import MASTER_ID, Perm
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.group_facts import readable
 from rmqcli.doctor.reaching import NO_NAME_SERVER, is_local, remedy_of

@@ -14,16 +14,16 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import trio
 
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.route import ClusterInfo, TopicRouteData
-from codec.bodies.running import ConsumerConnection, ConsumerRunningInfo
-from codec.codes import MASTER_ID
-from codec.headers.routes import GetRouteInfoRequestHeader
-from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from rmqcli.client import UNREACHED, Admin, ClientError
 from rmqcli.client.admin.area import gather
 from rmqcli.client.wire.addresses import name_servers
 from rmqcli.client.wire.pool import vip_address
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.route import ClusterInfo, TopicRouteData
+from rmqcli.codec.bodies.running import ConsumerConnection, ConsumerRunningInfo
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.headers.routes import GetRouteInfoRequestHeader
+from rmqcli.codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from rmqcli.doctor.group_facts import Members, lagging, members_of
 from rmqcli.files import replace_file
 from rmqcli.render.text import duration

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codec.lazy import lazy_names
+from rmqcli.codec.lazy import lazy_names
 from rmqcli.export import spark_source as spark_source
 
 if TYPE_CHECKING:

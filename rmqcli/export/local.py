@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from codec.errors import CorruptionError
+from rmqcli.codec.errors import CorruptionError
 from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, cut_parts, parts_of
 from rmqcli.export.from_store.queue_check import UnsoundQueue

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.errors import CorruptionError
+from rmqcli.codec.errors import CorruptionError
 from rmqcli.export.from_store.queue_check import count_entries, require_rows, require_same_lives, warn_of_gap
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange

@@ -14,8 +14,8 @@ from typing import Any
 
 import trio
 
-from codec.message import MessageExt
 from rmqcli.client import ClientError, Producer
+from rmqcli.codec.message import MessageExt
 from rmqcli.flows.errors import CommandNotRun
 from rmqcli.flows.pipe import Pipe
 from rmqcli.render.output import Output, warn

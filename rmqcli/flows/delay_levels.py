@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from codec.bodies.config import decode_properties_text
-from codec.codes import RequestCode
-from codec.errors import CodecError
-from codec.message_queue import MessageQueue
-from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from rmqcli.client import ClientError, Producer
+from rmqcli.codec.bodies.config import decode_properties_text
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.grammar.values import parse_duration_ms
 from rmqcli.render.output import warn

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import trio
 
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED
 from rmqcli.client.outages import Outages
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
 from rmqcli.render.output import Output, warn
 

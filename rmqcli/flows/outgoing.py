@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import trio
 
-from codec.message import Message
-from codec.properties import RESERVED, PropertyName
+from rmqcli.codec.message import Message
+from rmqcli.codec.properties import RESERVED, PropertyName
 from rmqcli.flows.errors import FlowError
 from rmqcli.flows.sending import Job
 from rmqcli.grammar.values import GrammarError, by_name

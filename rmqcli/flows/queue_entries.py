@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
-from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.stats import ConsumeQueueData
-from codec.message_queue import MessageQueue
-from codec.selector.tags import ALL
 from rmqcli.client import UNREACHED, Admin, ClientError
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.stats import ConsumeQueueData
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.selector.tags import ALL
 from rmqcli.flows.reading import Span
 
 _TAG_TYPES = ("", "TAG")

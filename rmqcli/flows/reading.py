@@ -18,12 +18,12 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from codec.errors import SelectorError
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.selector import Predicate
-from codec.store.record_filter import COLUMNS, Columns, condition
 from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.selector import Predicate
+from rmqcli.codec.store.record_filter import COLUMNS, Columns, condition
 from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn

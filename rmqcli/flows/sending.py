@@ -17,9 +17,6 @@ from typing import Any, NamedTuple, Protocol
 
 import trio
 
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from codec.properties import PropertyName
 from rmqcli.client import (
     ClientError,
     ConnectionFailed,
@@ -30,6 +27,9 @@ from rmqcli.client import (
     TransactionState,
     split_batch,
 )
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import PropertyName
 from rmqcli.flows.errors import FlowError, HalfInDoubt, InvalidInput, NotAttempted, OutcomeNotDelivered
 
 _GIVE_UP = 20

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import trio
 
-from codec.bodies.heartbeat import SubscriptionData
-from codec.codes import ResponseCode
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.group.settings import check_at
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.flows.errors import FilterNotSupported, InvalidInput
 from rmqcli.flows.reading import (
     MatchingReader,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from codec.message import MessageExt
 from rmqcli.client.trace.records import (
     ConsumeEnd,
     ConsumeStart,
@@ -14,6 +13,7 @@ from rmqcli.client.trace.records import (
     TransactionEnd,
     decode_trace,
 )
+from rmqcli.codec.message import MessageExt
 
 
 class TraceRow(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from codec.bodies.config import GroupRetryPolicy
+    from rmqcli.codec.bodies.config import GroupRetryPolicy
 
 
 class GrammarError(ValueError):
@@ -123,7 +123,7 @@ def parse_retry_policy(text: str) -> GroupRetryPolicy:
 
     Java classes `CustomizedRetryPolicy` and `ExponentialRetryPolicy`.
     """
-    from codec.bodies.config import CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy
+    from rmqcli.codec.bodies.config import CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy
 
     match = _GROWING.fullmatch(text)
     if match is None:

@@ -19,8 +19,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.types as t
 
-from codec.edited import BYTE_ORDER_MARK
-from codec.message import Message
+from rmqcli.codec.edited import BYTE_ORDER_MARK
+from rmqcli.codec.message import Message
 from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.grammar.values import GrammarError

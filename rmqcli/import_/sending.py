@@ -14,9 +14,6 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from codec.core.hashing import java_string_hash
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import (
     BrokerRefused,
     ClientError,
@@ -26,6 +23,9 @@ from rmqcli.client import (
     SendResult,
     split_batch,
 )
+from rmqcli.codec.core.hashing import java_string_hash
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.grammar.values import GrammarError
 from rmqcli.import_.progress import Progress
 from rmqcli.import_.rows import ImportFailed, ImportRow

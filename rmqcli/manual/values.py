@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from codec.allocation import STRATEGIES
 from rmqcli.cli.app import COMMANDS
 from rmqcli.cli.help_topics import TOPICS, subjects
 from rmqcli.cli.settings import COLORS
+from rmqcli.codec.allocation import STRATEGIES
 from rmqcli.export.output.layout import COMPRESSIONS, PARTITIONS
 from rmqcli.export.transform.decoding import FORMATS as BODY_FORMATS
 from rmqcli.export.transform.decoding import ON_ERROR

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import trio
 
-from codec.bodies.route import ClusterInfo
-from codec.message import DLQ_PREFIX, RETRY_PREFIX
 from rmqcli.client import Admin, ClientError, ConnectionFailed, GroupSummary, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
+from rmqcli.codec.bodies.route import ClusterInfo
+from rmqcli.codec.message import DLQ_PREFIX, RETRY_PREFIX
 from rmqcli.doctor.survey import LostBroker, Seen, places_of
 from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, UP, Sample
 from rmqcli.metrics.rates import group_samples, rate_samples, topic_samples

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from codec.bodies.stats import BrokerStatsData, TopicOffset
-from codec.message import DLQ_PREFIX, RETRY_PREFIX
-from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError, GroupSummary
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
+from rmqcli.codec.bodies.stats import BrokerStatsData, TopicOffset
+from rmqcli.codec.message import DLQ_PREFIX, RETRY_PREFIX
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.metrics.families import (
     ACCUMULATION,
     CONSUMED,

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from codec.bodies.heartbeat import MessageModel
-from codec.codes import MASTER_ID
-from codec.message import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BROADCASTING, lag_of, stored
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.message import DLQ_PREFIX
 from rmqcli.doctor.brokers import disk_ratio
 from rmqcli.doctor.group_facts import is_divided, lagging, members_of
 from rmqcli.doctor.progress import standing_still

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from codec.acl.account_file import Account, AccountFile, Permission, parse_file
-from codec.acl.addresses import read_address
-from codec.acl.decision import Attempt, Need, decide, merged, on_group, on_topic, permission_text
-from codec.acl.errors import AclError
-from codec.names import RETRY_PREFIX
+from rmqcli.codec.acl.account_file import Account, AccountFile, Permission, parse_file
+from rmqcli.codec.acl.addresses import read_address
+from rmqcli.codec.acl.decision import Attempt, Need, decide, merged, on_group, on_topic, permission_text
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.names import RETRY_PREFIX
 from rmqcli.flows.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -129,11 +129,11 @@ async def probe(admin: Admin, address: str, need: Need) -> str:
 
 
 async def _ask(admin: Admin, address: str, need: Need) -> None:
-    from codec.headers.clients import GetConsumerListByGroupRequestHeader
-    from codec.headers.pull import QueryMessageRequestHeader
-    from codec.headers.send import SendMessageRequestHeaderV2
-    from codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
-    from codec.operations.messages import QUERY_MESSAGE, SEND_MESSAGE_V2
+    from rmqcli.codec.headers.clients import GetConsumerListByGroupRequestHeader
+    from rmqcli.codec.headers.pull import QueryMessageRequestHeader
+    from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+    from rmqcli.codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
+    from rmqcli.codec.operations.messages import QUERY_MESSAGE, SEND_MESSAGE_V2
 
     ask = admin.instance.ask
     if need.name.startswith(RETRY_PREFIX):

@@ -9,11 +9,11 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from codec.bodies.acl import AclInfo, PolicyEntryInfo, PolicyInfo
-from codec.codes import ResponseCode
-from codec.headers.acl import CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader
 from rmqcli.client import Admin, BrokerRefused, ClientError, NotFound, TopicChange
 from rmqcli.client.admin.access import subject_of, user_of
+from rmqcli.codec.bodies.acl import AclInfo, PolicyEntryInfo, PolicyInfo
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.acl import CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.grammar.values import by_name
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from codec.message_queue import MessageQueue
 from rmqcli.client.group.allocation import (
     STRATEGIES,
     Allocate,
@@ -16,6 +15,7 @@ from rmqcli.client.group.allocation import (
     by_machine_room,
     machine_room_nearby,
 )
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.flows.errors import InvalidInput
 
 OF_ROOMS: Final[Mapping[str, str]] = {

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from codec.bodies.route import TopicRouteData
-from codec.codes import MASTER_ID, Perm
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, Admin, BrokerRefused, ClientError, TopicNotFound
 from rmqcli.client.admin.area import gather
+from rmqcli.codec.bodies.route import TopicRouteData
+from rmqcli.codec.codes import MASTER_ID, Perm
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.plans.topics import application_topics
 
 if TYPE_CHECKING:

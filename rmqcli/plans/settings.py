@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
-from codec.codes import Perm
-from codec.edited import unmarked
-from codec.message import check_group, check_topic
-from codec.names import is_system_group, is_system_topic
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.edited import unmarked
+from rmqcli.codec.message import check_group, check_topic
+from rmqcli.codec.names import is_system_group, is_system_topic
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.render.text import many
 

@@ -18,14 +18,14 @@ from typing import Final, NamedTuple
 from msgspec import field
 from msgspec.structs import replace
 
-from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.config import TopicConfigAndQueueMapping
-from codec.bodies.route import LogicQueueMappingItem, TopicQueueMappingDetail
-from codec.edited import BYTE_ORDER_MARK
-from codec.errors import BodyError
-from codec.headers.topics import GetTopicStatsInfoRequestHeader
-from codec.operations.topics import GET_TOPIC_STATS_INFO
 from rmqcli.client import Admin
+from rmqcli.codec.bodies.base import Body, decode_body, encode_body
+from rmqcli.codec.bodies.config import TopicConfigAndQueueMapping
+from rmqcli.codec.bodies.route import LogicQueueMappingItem, TopicQueueMappingDetail
+from rmqcli.codec.edited import BYTE_ORDER_MARK
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.headers.topics import GetTopicStatsInfoRequestHeader
+from rmqcli.codec.operations.topics import GET_TOPIC_STATS_INFO
 from rmqcli.files import replace_file
 from rmqcli.flows.errors import InvalidInput, NotMapped
 

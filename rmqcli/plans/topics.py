@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codec.bodies.config import TopicConfig
-from codec.bodies.heartbeat import MessageModel
-from codec.bodies.stats import BrokerStatsData, TopicOffset
-from codec.message_queue import MessageQueue
-from codec.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, reply_topic
 from rmqcli.client import Admin, ClientError, ConsumerOffline, NoRoute
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import lag_of, stored
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.bodies.stats import BrokerStatsData, TopicOffset
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, reply_topic
 from rmqcli.render.text import duration
 
 if TYPE_CHECKING:
-    from codec.bodies.route import ClusterInfo
+    from rmqcli.codec.bodies.route import ClusterInfo
 
 Failures = dict[str, ClientError]
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from codec.message import MessageExt
+from rmqcli.codec.message import MessageExt
 from rmqcli.grammar.values import ESCAPES, KNOWN, GrammarError
 from rmqcli.render.message_json import message_line
 from rmqcli.render.output import encode_text, escape_controls, json_line

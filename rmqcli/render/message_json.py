@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from codec.edited import BYTE_ORDER_MARK
-from codec.message import Message, MessageExt
-from codec.properties import CLOSED_TO_SENDERS, PropertyName, split_keys
+from rmqcli.codec.edited import BYTE_ORDER_MARK
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.properties import CLOSED_TO_SENDERS, PropertyName, split_keys
 from rmqcli.grammar.values import GrammarError
 from rmqcli.render.output import safe_json
 from rmqcli.render.text import WHOLE, Bodies

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from codec.message import MessageExt
+from rmqcli.codec.message import MessageExt
 from rmqcli.grammar.values import GrammarError
 from rmqcli.render.distribution import TOP_KEYS, show_distribution
 from rmqcli.render.message_format import parse_format

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import trio
 
-from codec.names import is_system_topic
 from rmqcli.client import Admin, NoRoute, PullConsumer
+from rmqcli.codec.names import is_system_topic
 from rmqcli.export import QueueRange, find_ranges
 from rmqcli.export.from_topic.batches import BATCH_MESSAGES, first_error, patiently, read_some
 from rmqcli.flows.errors import QueueNotPermitted

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
-from codec.errors import CorruptionError
-from codec.names import LMQ_PREFIX, check_topic, is_system_topic
-from codec.scan.arrow import schema
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.names import LMQ_PREFIX, check_topic, is_system_topic
+from rmqcli.codec.scan.arrow import schema
 from rmqcli.export import RowFilter, StoreSource
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of, scan_part

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from codec.scan.arrow import schema
+from rmqcli.codec.scan.arrow import schema
 
 Batches = Callable[[Any | None], Iterator[Any]]
 """Returns record batches of the export schema with all rows that a filter accepts, and possibly others."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codec.lazy import lazy_names
+from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rmqcli.store.read.commit_log import CommitLogFiles as CommitLogFiles

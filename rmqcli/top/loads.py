@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import NamedTuple
 
-from codec.bodies.route import ClusterInfo
-from codec.codes import MASTER_ID
 from rmqcli.client import Admin, BrokerSummary, ClientError
+from rmqcli.codec.bodies.route import ClusterInfo
+from rmqcli.codec.codes import MASTER_ID
 from rmqcli.plans.topics import application_topics, topic_rates
 
 Failures = dict[str, ClientError]

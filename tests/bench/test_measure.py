@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import LOST, Lost, embedded_in_memory
-from codec.codes import Perm, RequestCode, ResponseCode
-from codec.remoting.command import RemotingCommand
 from rmqcli.bench.measure import KINDS, PREFIX, Place, measure
 from rmqcli.bench.running import Load, Pace, Tally, run
+from rmqcli.broker.testing.in_memory import LOST, Lost, embedded_in_memory
 from rmqcli.client import Admin, InvalidRequest, NoRoute, PullConsumer
+from rmqcli.codec.codes import Perm, RequestCode, ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
 
 LIMIT = 3.0
 

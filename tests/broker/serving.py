@@ -8,15 +8,15 @@ from collections.abc import Callable
 import trio
 import trio.testing
 
-from broker.net.dispatch import Gate, HandlerTable
-from broker.net.limits import ServerLimits
-from broker.net.network import TCP
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.net.tls.acceptor import TlsAcceptor
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.net.dispatch import Gate, HandlerTable
+from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.net.network import TCP
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import encode_frame
 
 ECHO, FAIL, VIEWS, SILENT, LATER = 1001, 1002, 1003, 1004, 1005
 

@@ -17,33 +17,33 @@ import msgspec
 import trio
 import trio.testing
 
-from broker.assembly import assemble
-from broker.config import BrokerConfig
-from broker.context import BrokerContext
-from broker.disk.real import RealDisk
-from broker.errors import NotReady, Refusal, RemoteTimeout
-from broker.handlers import handler_table
-from broker.net.dispatch import Handler, reply_behind
-from broker.net.turns import Turns
-from broker.node import listen_to_store, load_tables, save_state, start_services
-from broker.services.delay import DelayService
-from broker.store import AppendResult, MessageStore, StoreMessage, open_store
-from broker.store.batches import Batch
-from broker.store.config import StoreConfig
-from broker.supervisor import open_services
-from broker.system import NowMs
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from codec.codes import ResponseCode
-from codec.headers.base import Header, to_ext
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from codec.ids import pack_host
-from codec.message import MessageExt
-from codec.properties import encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
-from codec.selector import parse_tags, tag_codes
-from codec.store.record import decode_records
+from rmqcli.broker.assembly import assemble
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.disk.real import RealDisk
+from rmqcli.broker.errors import NotReady, Refusal, RemoteTimeout
+from rmqcli.broker.handlers import handler_table
+from rmqcli.broker.net.dispatch import Handler, reply_behind
+from rmqcli.broker.net.turns import Turns
+from rmqcli.broker.node import listen_to_store, load_tables, save_state, start_services
+from rmqcli.broker.services.delay import DelayService
+from rmqcli.broker.store import AppendResult, MessageStore, StoreMessage, open_store
+from rmqcli.broker.store.batches import Batch
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.supervisor import open_services
+from rmqcli.broker.system import NowMs
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.base import Header, to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqcli.codec.ids import pack_host
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
+from rmqcli.codec.selector import parse_tags, tag_codes
+from rmqcli.codec.store.record import decode_records
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.net.busy_poll import BUSY_ROUNDS, LEAST_HITS, LONGEST_PAUSE, SHORTEST_PAUSE, BusyPoll
+from rmqcli.broker.net.busy_poll import BUSY_ROUNDS, LEAST_HITS, LONGEST_PAUSE, SHORTEST_PAUSE, BusyPoll
 
 LIMIT = 400
 ROUND = 10  # microseconds that a round without a read takes here

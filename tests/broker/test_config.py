@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.assembly import assemble
-from broker.config import (
+from rmqcli.broker.assembly import assemble
+from rmqcli.broker.config import (
     BrokerConfig,
     NamesrvConfig,
     config_from_properties,
@@ -26,14 +26,14 @@ from broker.config import (
     warn_unknown,
     write_properties,
 )
-from broker.config.checks import check_values, unsupported
-from broker.errors import ConfigError, Refusal
-from broker.namesrv import open_name_server
-from broker.net.limits import ServerLimits
-from broker.store.config import StoreConfig
-from codec.bodies.config import parse_properties
-from codec.codes import ResponseCode
-from codec.remoting.frame import decode_frame
+from rmqcli.broker.config.checks import check_values, unsupported
+from rmqcli.broker.errors import ConfigError, Refusal
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.codec.bodies.config import parse_properties
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.broker.support import fake_broker, virtual_now
 from tests.codec.wire import load_wire
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import system
-from broker.system import quota
+from rmqcli.broker import system
+from rmqcli.broker.system import quota
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import pytest
 import trio
 
-from broker.handlers import HANDLERS
-from codec.codes import RequestCode, ResponseCode
-from codec.headers.base import Header, to_ext
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_records
+from rmqcli.broker.handlers import HANDLERS
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.headers.base import Header, to_ext
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_records
 from tests.broker.support import (
     START_MS,
     Client,

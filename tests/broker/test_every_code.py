@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from broker.handlers import HANDLERS
-from codec.codes import RequestCode, ResponseCode
-from codec.errors import CodecError
+from rmqcli.broker.handlers import HANDLERS
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.errors import CodecError
 from tests.broker.support import fake_broker
 from tests.operations import OPERATIONS
 

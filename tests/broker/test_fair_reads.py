@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from broker.net.transport import (
+from rmqcli.broker.net.transport import (
     READ_SIZE,
     SEND_SIZE,
     SHORT_READ_SIZE,
@@ -18,9 +18,9 @@ from broker.net.transport import (
     front,
     read_buffer,
 )
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import encode_frame
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.serving import ECHO, Client, echo, over_tcp, request
 from tests.support import PATIENCE
 

@@ -9,17 +9,17 @@ import pytest
 import trio
 import trio.testing
 
-from broker.config import BrokerConfig
-from broker.errors import NotReady
-from broker.net.dispatch import REPLIES_PER_WRITE
-from broker.net.fast_failure import FastFailure, limits_of
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.testing.in_memory import embedded_in_memory
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.net.dispatch import REPLIES_PER_WRITE
+from rmqcli.broker.net.fast_failure import FastFailure, limits_of
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Producer, SendStatus
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.serving import ECHO, Client, echo, request
 from tests.broker.support import fake_broker
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import trio
 
-import broker
-from broker.services.statistics import KEPT
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData
-from codec.bodies.offsets import LockBatchRequestBody
-from codec.headers.base import to_ext
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli import broker
+from rmqcli.broker.services.statistics import KEPT
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.support import pull_header, send_header, subscription
 
 GROUPS = 3

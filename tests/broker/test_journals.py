@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import PAGE
-from broker.testing.disk import SimulatedDisk
-from broker.testing.power_cut import Journal
+from rmqcli.broker.disk import PAGE
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.power_cut import Journal
 
 FOLDERS = Path("/a"), Path("/b")
 NAMES = [folder / name for name in "1234" for folder in FOLDERS]

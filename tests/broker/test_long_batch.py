@@ -6,15 +6,15 @@ import pytest
 import trio
 import trio.lowlevel
 
-from broker.net.turns import Pace
-from broker.store.batches import PART_MESSAGES
-from broker.testing.in_memory import embedded_in_memory
-from codec.headers.base import to_ext
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.net.turns import Pace
+from rmqcli.broker.store.batches import PART_MESSAGES
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import PullConsumer
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.support import send_header
 
 ITEMS = 8 * PART_MESSAGES

@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.errors import ConfigError
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.errors import ConfigError
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -27,6 +23,10 @@ from rmqcli.client import (
     RequestTimeout,
     SendStatus,
 )
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 
 TOPIC = "T"
 SEND = RequestCode.SEND_MESSAGE_V2

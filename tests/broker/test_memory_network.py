@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.testing.in_memory import MemoryNetwork
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.testing.in_memory import MemoryNetwork
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import encode_frame
 
 HOST, PORT = "127.0.0.1", 1
 ASK, NEWS = 11, 40

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from codec.codes import RequestCode
-from codec.names import retry_topic
-from codec.operations.clients import HEART_BEAT
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
 from rmqcli.client import Admin
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.names import retry_topic
+from rmqcli.codec.operations.clients import HEART_BEAT
+from rmqcli.codec.remoting.command import RemotingCommand
 
 SECONDS = 1.0
 LONG = "a = 1" + " OR a = 1" * 100

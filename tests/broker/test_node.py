@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import trio
 
-from broker.config import BrokerConfig, NamesrvConfig
-from broker.errors import ConfigError
-from broker.namesrv.node import open_name_server
-from broker.net.network import TcpListener, TcpNetwork, own_address
-from broker.node import BrokerNode, open_broker
-from broker.store import StoreDamaged, StoreLocked
-from codec.bodies.base import decode_body
-from codec.bodies.route import TopicRouteData
-from codec.headers.base import to_ext
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_records
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.errors import ConfigError
+from rmqcli.broker.namesrv.node import open_name_server
+from rmqcli.broker.net.network import TcpListener, TcpNetwork, own_address
+from rmqcli.broker.node import BrokerNode, open_broker
+from rmqcli.broker.store import StoreDamaged, StoreLocked
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.route import TopicRouteData
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_records
 from tests.broker.serving import Client, connect
 from tests.broker.support import SMALL_FILES, pull_header, send_header
 from tests.support import PATIENCE

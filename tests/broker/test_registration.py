@@ -9,20 +9,20 @@ import pytest
 import trio
 import trio.testing
 
-from broker.config import BrokerConfig
-from broker.errors import RemoteClosed, RemoteTimeout
-from broker.namesrv import open_name_server
-from broker.net.network import TCP, Network
-from broker.net.peers import Peers
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.services.registration import Registration
-from broker.testing.in_memory import HOST, MemoryNetwork, embedded_in_memory
-from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from codec.bodies.registration import RegisterBrokerBody
-from codec.codes import RequestCode
-from codec.ids import join_address, split_address
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import RemoteClosed, RemoteTimeout
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.peers import Peers
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.services.registration import Registration
+from rmqcli.broker.testing.in_memory import HOST, MemoryNetwork, embedded_in_memory
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.ids import join_address, split_address
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES
 from tests.broker.serving import Client
 from tests.support import PATIENCE
@@ -220,7 +220,7 @@ async def test_a_name_server_that_is_down_is_logged_once_and_retried(
     autojump_clock: trio.abc.Clock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "broker.services.registration")
+    caplog.set_level(logging.INFO, "rmqcli.broker.services.registration")
     up, late = Recorder(), Recorder()
     await up.start(nursery, memory, 9876)
     await launch(nursery, registration(f"{HOST}:9877;{up.address};not-an-address", memory))

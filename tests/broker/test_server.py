@@ -8,14 +8,14 @@ import pytest
 import trio
 import trio.testing
 
-from broker.errors import Refusal, RemoteClosed, RemoteTimeout
-from broker.net.dispatch import reply_behind
-from broker.net.server import Server
-from broker.net.session import Session
-from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
-from codec.errors import BodyError, HeaderError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from rmqcli.broker.net.dispatch import reply_behind
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
+from rmqcli.codec.errors import BodyError, HeaderError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.serving import (
     ECHO,
     FAIL,

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import trio.testing
 
-from broker.net.dispatch import REPLIES_PER_WRITE, Barrier, RunHandler
-from broker.net.limits import ServerLimits, SessionLimits
-from broker.net.server import Server
-from broker.net.session import Session
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import DirectReaders, encode_frame
+from rmqcli.broker.net.dispatch import REPLIES_PER_WRITE, Barrier, RunHandler
+from rmqcli.broker.net.limits import ServerLimits, SessionLimits
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import DirectReaders, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
 from tests.broker.support import send_header
 

@@ -10,12 +10,12 @@ import pytest
 import trio
 import trio.testing
 
-from broker.errors import Refusal
-from broker.net.limits import ServerLimits, SessionLimits
-from broker.net.server import Server
-from broker.net.session import Session
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.limits import ServerLimits, SessionLimits
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
 from tests.support import PATIENCE
 

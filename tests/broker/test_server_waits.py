@@ -11,16 +11,16 @@ import pytest
 import trio
 import trio.testing
 
-from broker.errors import NotReady
-from broker.net.dispatch import Barrier, HandlerTable
-from broker.net.handling import Reply, Request, serve
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.store.readiness import Readiness
-from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode
-from codec.operations.name_server import GET_NAMESRV_CONFIG
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.net.dispatch import Barrier, HandlerTable
+from rmqcli.broker.net.handling import Reply, Request, serve
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.store.readiness import Readiness
+from rmqcli.codec.codes import RPC_ONEWAY, RequestCode, ResponseCode
+from rmqcli.codec.operations.name_server import GET_NAMESRV_CONFIG
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.serving import ECHO, LATER, Wire, echo, request
 from tests.broker.store.support import inline
 

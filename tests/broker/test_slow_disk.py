@@ -17,18 +17,10 @@ import pytest
 import trio
 import trio.testing
 
-import broker
-from broker.filters.compiler import LONG
-from broker.store.segment import Mappings
-from broker.testing.disk import SimulatedDisk
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.headers.offsets import ResetOffsetRequestHeader
-from codec.headers.send import ConsumerSendMsgBackRequestHeader
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from codec.names import SystemTopic
-from codec.operations.messages import CONSUMER_SEND_MSG_BACK
-from codec.operations.offsets import INVOKE_BROKER_TO_RESET_OFFSET
+from rmqcli import broker
+from rmqcli.broker.filters.compiler import LONG
+from rmqcli.broker.store.segment import Mappings
+from rmqcli.broker.testing.disk import SimulatedDisk
 from rmqcli.client import (
     Admin,
     ConsumeContext,
@@ -40,6 +32,14 @@ from rmqcli.client import (
     PushSettings,
 )
 from rmqcli.client.produce.transaction import TransactionProducer, TransactionState
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.headers.offsets import ResetOffsetRequestHeader
+from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.operations.messages import CONSUMER_SEND_MSG_BACK
+from rmqcli.codec.operations.offsets import INVOKE_BROKER_TO_RESET_OFFSET
 
 CALL_SECONDS = 0.1
 BYSTANDER = MessageQueue("Bystander", "broker-a", 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from codec.codes import ResponseCode
+from rmqcli.codec.codes import ResponseCode
 from tests.broker.support import SlowPuts, fake_broker, pull_header
 from tests.broker.transactions.support import (
     COMMIT,

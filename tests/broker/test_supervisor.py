@@ -15,18 +15,18 @@ import pytest
 import trio
 import trio.testing
 
-from broker.config import BrokerConfig, NamesrvConfig
-from broker.errors import ServiceFailed
-from broker.namesrv import open_name_server
-from broker.net.network import TCP, Network
-from broker.net.peers import Peers
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.node import BrokerNode, open_broker
-from broker.supervisor import RETRY_SECONDS, Service, Supervisor, open_services
-from broker.testing.in_memory import HOST, MemoryNetwork
-from codec.codes import ResponseCode
-from codec.headers.base import to_ext
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.errors import ServiceFailed
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.peers import Peers
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.node import BrokerNode, open_broker
+from rmqcli.broker.supervisor import RETRY_SECONDS, Service, Supervisor, open_services
+from rmqcli.broker.testing.in_memory import HOST, MemoryNetwork
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.support import SMALL_FILES, inline, pull_header, send_header, virtual_now
 from tests.certificates import make_certificates
 from tests.support import PATIENCE
@@ -277,7 +277,7 @@ async def test_an_exception_of_the_block_is_not_grouped() -> None:
 def test_a_command_ends_with_one_line_and_exit_code_1(command: str, tmp_path: Path) -> None:
     code = """
 import sys
-from broker.supervisor import Supervisor
+from rmqcli.broker.supervisor import Supervisor
 from rmqcli.__main__ import main
 
 async def fail(_supervisor, _name, _service):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.temporary import PREFIX, remove_abandoned, temporary_folder
+from rmqcli.broker.disk.temporary import PREFIX, remove_abandoned, temporary_folder
 
 HOLD = (
     "import sys\n"
-    "from broker.disk.temporary import temporary_folder\n"
+    "from rmqcli.broker.disk.temporary import temporary_folder\n"
     "with temporary_folder() as folder:\n"
     "    (folder / 'store').mkdir()\n"
     "    (folder / 'store' / 'log').write_text('x')\n"

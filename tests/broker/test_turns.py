@@ -10,11 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from broker.errors import NotReady
-from broker.net.dispatch import REPLIES_PER_WRITE
-from broker.net.server import Server
-from broker.net.session import COMMANDS_AT_ONCE, Session
-from broker.net.turns import (
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.net.dispatch import REPLIES_PER_WRITE
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import COMMANDS_AT_ONCE, Session
+from rmqcli.broker.net.turns import (
     EMPTIED_PER_STEP,
     TURN_SECONDS,
     Job,
@@ -25,8 +25,8 @@ from broker.net.turns import (
     Turns,
     emptied_on_error,
 )
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
 from tests.broker.serving import ECHO, Client, in_memory, request
 
 LAST = 9

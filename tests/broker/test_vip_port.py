@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.errors import VipPortTaken
-from broker.net.network import open_listeners
-from codec.message import Message
+from rmqcli import broker
+from rmqcli.broker.errors import VipPortTaken
+from rmqcli.broker.net.network import open_listeners
 from rmqcli.client import Producer
+from rmqcli.codec.message import Message
 
 PORT = 10911
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 import typer.main
 
-from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from tests.json_schema import SCHEMA, command_of, definition, faults, strict_definition
 from tests.support import PATIENCE

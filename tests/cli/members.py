@@ -9,10 +9,10 @@ from typing import Any
 
 import trio
 
-from broker.testing.embedded import Cluster
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.message import MessageExt
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import ConsumeResult, PushConsumer, PushSettings
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.message import MessageExt
 from tests.support import PATIENCE
 
 Listener = Callable[[list[MessageExt], Any], Awaitable[ConsumeResult]]

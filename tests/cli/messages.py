@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.message import MessageExt
+from rmqcli.codec.message import MessageExt
 
 
 def stored(**changes: Any) -> MessageExt:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.system import system_now_ms
-from broker.testing.embedded import Cluster
+from rmqcli.broker.system import system_now_ms
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.doctor.survey import LostBroker, Seen, SeenFile
 from tests.cli.conftest import Run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 from tests.cli.waiting import until

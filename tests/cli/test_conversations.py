@@ -11,15 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-import broker
-from broker.testing.embedded import Cluster, embedded_in_thread
-from broker.testing.in_memory import LOST, Lost
-from codec.message import Message, MessageExt, SystemTopic
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.in_memory import LOST, Lost
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.consuming import ConsumeTracer
+from rmqcli.codec.message import Message, MessageExt, SystemTopic
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.commands.common.outcome import traces_outcome
 from tests.cli.conftest import Result, Run
 from tests.cli.waiting import has_rows, until

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.handlers import HANDLERS
-from broker.testing.embedded import embedded_in_thread
-from codec.codes import RequestCode
-from codec.store.delay_levels import DEFAULT_DELAY_LEVELS as DEFAULT_TEXT
+from rmqcli.broker.handlers import HANDLERS
+from rmqcli.broker.testing.embedded import embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.store.delay_levels import DEFAULT_DELAY_LEVELS as DEFAULT_TEXT
 from rmqcli.flows.delay_levels import chosen_level
 from rmqcli.flows.errors import InvalidInput
 from tests.cli.conftest import Run

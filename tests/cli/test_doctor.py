@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.testing.embedded import Cluster, embedded_in_thread
-from codec.core import hashing
 from rmqcli import __version__
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.core import hashing
 from tests.cli.conftest import Run
 
 ELSEWHERE = "192.0.2.7"

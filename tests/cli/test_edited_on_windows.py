@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.offsets import OffsetSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.edited import BYTE_ORDER_MARK
-from codec.message import Message
 from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.profiles import load_profiles, profiles_path
 from rmqcli.cli.tls import java_file
+from rmqcli.codec.bodies.offsets import OffsetSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.edited import BYTE_ORDER_MARK
+from rmqcli.codec.message import Message
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.import_.rows import read_rows
 from rmqcli.plans.metadata.document import Metadata, encoded, read_metadata

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.testing.embedded import Cluster
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import PullConsumer
+from rmqcli.codec.message_queue import MessageQueue
 from tests.cli.conftest import Run
 
 

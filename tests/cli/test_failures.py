@@ -6,11 +6,11 @@ import importlib
 import pytest
 import typer
 
-from codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli import client
 from rmqcli.cli.errors import LAYER_CODES, exit_code_of, leaves, message_of, report
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Given, Settings
+from rmqcli.codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli.flows.errors import (
     InvalidInput,
     NotAttempted,

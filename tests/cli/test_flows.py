@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from broker.handlers import HANDLERS
-from broker.handlers.pull import pull
-from broker.net.handling import serve
-from broker.testing.embedded import Cluster, embedded_in_thread
-from codec.codes import RequestCode
-from codec.operations.messages import PULL_MESSAGE
-from codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.broker.handlers import HANDLERS
+from rmqcli.broker.handlers.pull import pull
+from rmqcli.broker.net.handling import serve
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.operations.messages import PULL_MESSAGE
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from tests.cli.conftest import Run
 from tests.cli.waiting import until
 

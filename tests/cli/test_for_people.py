@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from codec.message_queue import MessageQueue
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.flows.reading import Span, last_spans
 from rmqcli.render.progress import progress
 from tests.cli.conftest import Run

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import RequestTimeout
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.bodies.running import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+)
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.doctor.group_facts import Members
 from rmqcli.doctor.members import judged
 from tests.cli.conftest import Run

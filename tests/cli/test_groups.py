@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult
 from tests.cli.conftest import Run

@@ -16,10 +16,10 @@ import pytest
 import trio
 from pyarrow import parquet
 
-from broker.testing.embedded import Cluster
-from codec.message import Message
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Producer
+from rmqcli.codec.message import Message
 from rmqcli.import_ import rows as import_rows
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from codec.message import Message
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.message import Message
 from rmqcli.import_.rows import ImportFailed, ImportRow, count_rows, read_rows
 from tests.cli.conftest import Run
 

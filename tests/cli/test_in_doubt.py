@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from codec.codes import RequestCode
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import RequestTimeout
 from rmqcli.client.wire.pool import Pool
+from rmqcli.codec.codes import RequestCode
 from tests.cli.conftest import Run
 
 SENDS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)

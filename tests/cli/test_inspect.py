@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.message import MessageExt
-from codec.store.record import decode_record
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store.record import decode_record
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from codec.store.record import decode_record
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.store.record import decode_record
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

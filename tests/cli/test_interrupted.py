@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from codec.codes import RequestCode
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client.wire.pool import Pool
+from rmqcli.codec.codes import RequestCode
 from tests.cli.conftest import Run
 
 LINES = b"".join(b"%d\n" % number for number in range(1, 101))

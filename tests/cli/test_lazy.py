@@ -80,7 +80,7 @@ def test_a_command_that_runs_imports_no_drawing_and_no_columns(words: str) -> No
 def test_version_imports_nothing() -> None:
     out, modules = run_fresh("--version")
     assert out == version_text() + "\n"
-    assert not modules & (HEAVY | {"typer", "codec.core.hashing", "msgspec", "rmqcli.cli.app"})
+    assert not modules & (HEAVY | {"typer", "rmqcli.codec.core.hashing", "msgspec", "rmqcli.cli.app"})
 
 
 def test_help_reads_only_the_table() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_server
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.message import Message
+from rmqcli.codec.message import Message
 from rmqcli.grammar.values import GrammarError
 from rmqcli.render.message_json import message_from_json, message_line, message_object, sendable
 from tests.cli.messages import stored

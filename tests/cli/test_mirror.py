@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Result, Run
 from tests.processes import running

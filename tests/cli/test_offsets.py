@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import QueueResetResult, ResetPlan, ResetResult
 from rmqcli.client.admin.offsets import OffsetAdmin
+from rmqcli.codec.message_queue import MessageQueue
 from tests.cli.conftest import Result, Run
 
 FIVE = 479  # V5_3_3
@@ -146,7 +146,7 @@ def test_there_is_no_undo_without_offsets_before(desk: Desk, tmp_path: Path) -> 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits as brokers of 5.x take them: only of groups that exist."""
-    monkeypatch.setattr("broker.handlers.admin_broker.CURRENT_VERSION", FIVE)
+    monkeypatch.setattr("rmqcli.broker.handlers.admin_broker.CURRENT_VERSION", FIVE)
     commit = OffsetAdmin.commit
 
     async def refusing(self: OffsetAdmin, queue: MessageQueue, offset: int, group: Any = None) -> None:

@@ -13,14 +13,14 @@ from typing import IO
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from codec.codes import RequestCode
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import encode_frame
+from rmqcli.broker.testing.embedded import Cluster
+from rmqcli.codec.bodies.base import Body, decode_body, encode_body
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
 

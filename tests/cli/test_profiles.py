@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.ids import DEFAULT_NAMESRV
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.endpoints import Endpoint, resolve
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.profiles import (
@@ -21,6 +20,7 @@ from rmqcli.cli.profiles import (
 )
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import Credentials
+from rmqcli.codec.ids import DEFAULT_NAMESRV
 from tests.cli.conftest import Run
 
 ALL = Profile("a:1;b:2", {"10.0.0.5:10911": "127.0.0.1:20911"}, 2.5, "billing", True, 'k"y', "söcret")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.running import ConsumerConnection
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client.admin.messages import TrackType, state_of
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.bodies.running import ConsumerConnection
 from tests.cli.conftest import Run
 from tests.cli.messages import stored
 

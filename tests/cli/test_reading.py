@@ -12,14 +12,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-import broker
-from broker.testing.in_memory import LOST, Lost
-from codec.bodies.config import TopicConfig
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.testing.in_memory import LOST, Lost
 from rmqcli.client import Admin, ConnectionFailed, ConnectionLost, Producer, PullConsumer
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.flows.errors import QueueNotFound, QueueNotPermitted
 from rmqcli.flows.following import Printer, follow_and_print
 from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, select_queues, spans, total

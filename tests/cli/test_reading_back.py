@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.mirror import Mirror, open_mirror
-from broker.testing.in_memory import HOST, MemoryCluster
+from rmqcli import broker
+from rmqcli.broker.mirror import Mirror, open_mirror
+from rmqcli.broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.commands.common.reading_back import ReadingBack
 from tests.broker.ha.support import HA_PORT, send

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.profiles import profiles_path
 from rmqcli.cli.remedies import close_names

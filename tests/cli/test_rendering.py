@@ -7,9 +7,9 @@ import pty
 
 import pytest
 
-from codec.message_queue import MessageQueue
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerSummary
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.commands.cluster.members import BROKER_COLUMNS, broker_row
 from rmqcli.commands.common.lag import LAG_COLUMNS
 from rmqcli.commands.dlq.show import LETTER_COLUMNS

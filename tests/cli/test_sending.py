@@ -10,16 +10,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message
-from codec.message_batch import decode_batch
-from codec.message_queue import MessageQueue
-from codec.properties import decode_properties
-from codec.remoting.command import RemotingCommand
 from rmqcli.cli.errors import report as end
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerRefused, ConnectionFailed, Producer
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import decode_batch
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.errors import InvalidInput, NotAttempted
 from rmqcli.flows.reading import queues_to_send_to

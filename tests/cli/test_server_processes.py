@@ -12,9 +12,9 @@ from urllib.request import urlopen
 import pytest
 import trio
 
-from broker.testing.embedded import Cluster
-from codec.codes import RequestCode
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import Admin
+from rmqcli.codec.codes import RequestCode
 from rmqcli.commands.common.listening import told_address, warn_of_address
 from tests.cli.conftest import Run
 from tests.processes import Process, running, up

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codec.bodies.config import GroupRetryPolicy
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.bodies.config import GroupRetryPolicy
 from rmqcli.grammar.values import GrammarError, parse_retry_policy, retry_policy_text
 from tests.cli.conftest import Run
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Result, Run, patient
 from tests.cli.members import member
@@ -69,8 +69,8 @@ def silent(
     rmq: Run, cluster: Cluster, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """The id of a client that hangs."""
-    monkeypatch.setattr("broker.handlers.relay.RELAY_SECONDS", 0.3)
-    monkeypatch.setattr("broker.handlers.relay.STATUS_SECONDS", 0.3)
+    monkeypatch.setattr("rmqcli.broker.handlers.relay.RELAY_SECONDS", 0.3)
+    monkeypatch.setattr("rmqcli.broker.handlers.relay.STATUS_SECONDS", 0.3)
     with process(cluster, "consume", topic, "-g", group, "--tag", "paid || sent") as consumer:
         row = until_rows(rmq, 1, "group", "clients", group).lines[0]
         os.kill(consumer.pid, signal.SIGSTOP)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from trio.testing import MockClock
 
-import broker
-from broker.testing.embedded import Cluster, embedded_in_thread
-from broker.testing.in_memory import LOST, Lost
-from codec.codes import RequestCode, ResponseCode
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.in_memory import LOST, Lost
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Admin, PullConsumer
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.flows.sql_reading import filtered
 from tests.cli.conftest import Run

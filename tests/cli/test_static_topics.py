@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.config import TopicConfigAndQueueMapping
-from codec.bodies.route import LogicQueueMappingItem
+from rmqcli.codec.bodies.config import TopicConfigAndQueueMapping
+from rmqcli.codec.bodies.route import LogicQueueMappingItem
 from rmqcli.flows.errors import InvalidInput, NotMapped
 from rmqcli.plans.static_topics import (
     BLOCK,

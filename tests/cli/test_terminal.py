@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
 

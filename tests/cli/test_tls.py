@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.profiles import Profile
 from rmqcli.cli.settings import Given

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.top.table import Line
 from rmqcli.top.terminal import Screen
 from tests.cli.conftest import Run

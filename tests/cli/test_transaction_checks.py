@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.testing.embedded import Cluster, embedded_in_thread
-from codec.codes import RequestCode
-from codec.message import Message
+from rmqcli import broker
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Admin, PullConsumer, TransactionState
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message
 from rmqcli.flows.sending import Answered, Transacting
 from tests.cli.conftest import Run
 from tests.cli.waiting import has_rows, until

@@ -6,9 +6,9 @@ from typing import Any
 
 import trio
 
-import broker
-from codec.message import Message
+from rmqcli import broker
 from rmqcli.client import Admin, Producer
+from rmqcli.codec.message import Message
 from rmqcli.plans.topics import ACTIVE_MS, writing
 
 TOPIC = "orders"

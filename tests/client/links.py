@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.requests import command
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
 
 ADDRESS = "broker:10911"
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from codec.bodies.base import encode_body
-from codec.bodies.route import BrokerData, ClusterInfo, TopicList
-from codec.codes import RequestCode
 from rmqcli.client import Admin
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.route import BrokerData, ClusterInfo, TopicList
+from rmqcli.codec.codes import RequestCode
 from tests.client.scripted import Network, Reply, ok, route
 
 NAMESRV, OTHER_NS = "ns:9876", "ns2:9876"

@@ -12,12 +12,12 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
-from codec.bodies.base import encode_body
-from codec.bodies.route import BrokerData, QueueData, TopicRouteData
-from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import encode_frame
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.route import BrokerData, QueueData, TopicRouteData
+from rmqcli.codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import encode_frame
 
 Reply = Callable[[RemotingCommand], RemotingCommand | bytes | None]
 

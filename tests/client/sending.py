@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from codec.codes import RequestCode
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import Producer
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import HEARTBEATS, Network, route, sent
 
 NAMESRV = "ns:9876"

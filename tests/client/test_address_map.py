@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import broker
-from codec.message import Message
+from rmqcli import broker
 from rmqcli.client import Admin, ConnectionFailed, InvalidRequest, Producer, PullConsumer, PullStatus
 from rmqcli.client.wire.addresses import AddressMap
+from rmqcli.codec.message import Message
 from tests.support import PATIENCE
 
 ELSEWHERE = "192.0.2.7"

@@ -8,42 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.config import (
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-)
-from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from codec.bodies.route import BrokerData, KVTable, QueueData, TopicRouteData
-from codec.bodies.running import (
-    ClientConnection,
-    ConsumerConnection,
-    ConsumerRunningInfo,
-    ProcessQueueInfo,
-    ProducerTableInfo,
-)
-from codec.bodies.stats import (
-    BrokerStatsData,
-    BrokerStatsItem,
-    ConsumeStats,
-    GroupList,
-    OffsetWrapper,
-    TopicOffset,
-    TopicStatsTable,
-)
-from codec.codes import RequestCode
-from codec.headers.base import from_ext
-from codec.headers.pull import QueryMessageRequestHeader
-from codec.headers.topics import CreateTopicRequestHeader
-from codec.ids import UniqIdFactory
-from codec.inner_batch import INNER_BATCH
-from codec.message_queue import MessageQueue
-from codec.properties import encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -61,6 +25,42 @@ from rmqcli.client import (
 )
 from rmqcli.client.admin.admin import ADMIN_TIMEOUT
 from rmqcli.client.admin.values import BEYOND_END, BROADCASTING, stored
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.config import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rmqcli.codec.bodies.route import BrokerData, KVTable, QueueData, TopicRouteData
+from rmqcli.codec.bodies.running import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+    ProducerTableInfo,
+)
+from rmqcli.codec.bodies.stats import (
+    BrokerStatsData,
+    BrokerStatsItem,
+    ConsumeStats,
+    GroupList,
+    OffsetWrapper,
+    TopicOffset,
+    TopicStatsTable,
+)
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.pull import QueryMessageRequestHeader
+from rmqcli.codec.headers.topics import CreateTopicRequestHeader
+from rmqcli.codec.ids import UniqIdFactory
+from rmqcli.codec.inner_batch import INNER_BATCH
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record
 from tests.client.masters import NAMESRV, NOW, SLAVE, TOPIC, A, B, Cluster, admin_of, body
 from tests.client.scripted import Network, Reply, ok, refuse, silent
 from tests.codec.samples import make_record

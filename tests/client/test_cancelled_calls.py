@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio._core import _run
 
-from codec.message import Message
 from rmqcli.client import Producer, PullConsumer, SendResult
+from rmqcli.codec.message import Message
 from tests.client.tasks import CancelAt, tasks
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster
 

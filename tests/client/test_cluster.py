@@ -13,16 +13,7 @@ import pytest
 import trio
 import trustme
 
-import broker
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from codec.codes import RequestCode
-from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
-from codec.message import Message
-from codec.message_queue import MessageQueue
-from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
@@ -41,6 +32,15 @@ from rmqcli.client import (
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.wire.streams import TcpStream, open_tcp
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import Server, ok
 from tests.support import PATIENCE
 

@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.codes import MessageSysFlag, RequestCode
-from codec.headers.offsets import GetMaxOffsetRequestHeader
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from codec.names import SystemTopic
-from codec.operations.offsets import GET_MAX_OFFSET
+from rmqcli import broker
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -38,6 +31,13 @@ from rmqcli.client import (
 )
 from rmqcli.client.trace.dispatcher import TRACE_TOPIC
 from rmqcli.client.trace.records import Published, decode_trace
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.codes import MessageSysFlag, RequestCode
+from rmqcli.codec.headers.offsets import GetMaxOffsetRequestHeader
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.operations.offsets import GET_MAX_OFFSET
 from tests.support import PATIENCE
 
 TOPIC, GROUP = "Talk", "TalkGroup"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
-from codec.codes import RequestCode, ResponseCode
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record
 from rmqcli.client import Admin, LitePullConsumer, LiteSettings, OrderlyResult
 from rmqcli.client.pull.next_pull import CLOCKS, QueueLife
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record
 from tests.client.push.consuming import DONE, GROUP, TOPIC, consumer
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, in_place, now_ms, open_cluster
 from tests.codec.samples import make_record

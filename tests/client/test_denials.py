@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from codec.acl.account_file import Permission
-from codec.codes import RequestCode
-from codec.operations.permissions import RULES, permission_of
 from rmqcli.client import BrokerRefused, NotPermitted
 from rmqcli.client.errors import refusal
+from rmqcli.codec.acl.account_file import Permission
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.operations.permissions import RULES, permission_of
 
 OLD = "org.apache.rocketmq.acl.common.AclException: "
 

@@ -9,11 +9,6 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.heartbeat import MessageModel
-from codec.codes import RequestCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     InvalidRequest,
@@ -25,6 +20,11 @@ from rmqcli.client import (
     PushSettings,
 )
 from rmqcli.client.wire.addresses import local_ip
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import HEARTBEATS, Network, ok, route, sent
 
 NAMESRV, TOPIC = "ns:9876", "T"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message
-from codec.properties import decode_properties
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import ClientError, ConnectionFailed, RequestTimeout
 from rmqcli.client.errors import UnexpectedReply
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import Network, refuse, silent
 from tests.client.sending import SEND, TOPIC, Cluster, producing
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import trio
 
-from codec.codes import RequestCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import BrokerRefused, InvalidRequest, SendStatus, by_machine_room, by_random
 from rmqcli.client.produce.targets import RoundRobin
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults, aside_for
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, Cluster, flush_timeout, producing
 

@@ -12,15 +12,15 @@ import pytest
 import trio
 from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
-from codec.codes import RPC_RESPONSE
-from codec.errors import BodyError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import encode_frame
 from rmqcli.client.errors import ConnectionFailed, ConnectionLost, InvalidRequest, RequestTimeout
 from rmqcli.client.wire.link import MAX_QUEUED, Link
 from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream, opened
+from rmqcli.codec.codes import RPC_RESPONSE
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.client.links import ADDRESS, Wire, ask
 from tests.client.scripted import response
 

@@ -10,14 +10,6 @@ from typing import Any, cast
 import pytest
 import trio
 
-from codec.bodies.base import decode_body
-from codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, HeartbeatData, MessageModel
-from codec.bodies.offsets import GetConsumerStatusBody
-from codec.bodies.running import ConsumerRunningInfo
-from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     InvalidRequest,
@@ -31,6 +23,14 @@ from rmqcli.client.group.offset_store import OffsetFileDamaged, StartOffsets
 from rmqcli.client.lite.pulling import AssignedQueue, Pulling
 from rmqcli.client.results import PullResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, decode_trace
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, HeartbeatData, MessageModel
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.codes import PullSysFlag, RequestCode, ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.polling import GROUP, TOPIC, fill, lite
 from tests.client.tasks import tasks
 from tests.client.watched_cluster import EPOCH, NAMESRV, WatchedCluster, open_cluster

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.ids import split_address
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
+from rmqcli import broker
 from rmqcli.client import (
     Admin,
     ClientInstance,
@@ -33,6 +29,10 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.identity import Namespace, without_namespace
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.ids import split_address
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from tests.support import PATIENCE
 
 NS = "MQ_INST_1"

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.codes import MessageSysFlag
-from codec.message import Message, PropertyName
-from codec.message_queue import MessageQueue
-from codec.properties import MAX_PROPERTIES_LENGTH
-from codec.remoting.connection import Connection
-from codec.remoting.reply_head import SendRequest
 from rmqcli.client import ClientInstance, InvalidRequest
 from rmqcli.client.produce.outgoing import Preparer, SendHeaders, properties_bytes, properties_text
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.message import Message, PropertyName
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.reply_head import SendRequest
 
 QUEUE = MessageQueue("T", "broker-a", 3)
 LONGEST = MAX_PROPERTIES_LENGTH - len("n\x01")

@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from codec.codes import RequestCode
 from rmqcli.client.errors import ConnectionFailed, InvalidRequest, RequestTimeout
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import open_tcp
+from rmqcli.codec.codes import RequestCode
 from tests.client.scripted import Network, silent
 from tests.support import PATIENCE
 

@@ -8,14 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from codec.bodies.running import ConsumerRunningInfo
-from codec.codes import RequestCode
-from codec.errors import CodecError
-from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     ConsumeResult,
@@ -30,6 +22,14 @@ from rmqcli.client import (
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.produce.request_reply import PushedReply
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.polling import GROUP, TOPIC, fill
 from tests.client.watched_cluster import EPOCH, NAMESRV, WatchedCluster, now_ms, open_cluster
 from tests.operations import OPERATIONS

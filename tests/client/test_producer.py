@@ -10,15 +10,6 @@ import pytest
 import trio
 import trio.testing
 
-from codec.codes import RequestCode, ResponseCode
-from codec.compression import compress, decompress
-from codec.headers.base import from_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.message import Message
-from codec.message_batch import decode_batch
-from codec.message_queue import MessageQueue
-from codec.properties import decode_properties
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ClientInstance,
@@ -35,6 +26,15 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.produce.targets import RoundRobin, by_hash, by_queue_id
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.compression import compress, decompress
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import decode_batch
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import Network, refuse, route, sent, silent
 from tests.client.sending import NAMESRV, SEND, TOPIC, A, B, Cluster, producing
 

@@ -11,16 +11,6 @@ import pytest
 import trio
 from trio.testing import assert_checkpoints, assert_no_checkpoints
 
-from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.compression import compress
-from codec.headers.base import from_ext
-from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
-from codec.headers.pull import PullMessageRequestHeader
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.message_queue import MessageQueue
-from codec.properties import encode_properties
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ConnectionFailed,
@@ -37,6 +27,16 @@ from rmqcli.client import (
     UnexpectedReply,
 )
 from rmqcli.client.wire.messages import SMALL_PACKED, SMALL_PLAIN, read_messages
+from rmqcli.codec.codes import PullSysFlag, RequestCode, ResponseCode
+from rmqcli.codec.compression import compress
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.offsets import UpdateConsumerOffsetRequestHeader
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import Network, Reply, Server, ok, refuse, route, silent
 from tests.codec.samples import make_record
 

@@ -14,13 +14,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.reader import ALONE_BEFORE, FIRST_PERIOD, LOOKS, PAUSE, TRIAL
 from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.client.links import ADDRESS, Wire, ask
 from tests.client.scripted import response
 from tests.client.tasks import CancelAt, tasks

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from codec.codes import RequestCode
-from codec.message_queue import MessageQueue
 from rmqcli.client import InvalidRequest, NoRoute, PullConsumer, PullStatus, ScheduledPull, UnexpectedReply
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message_queue import MessageQueue
 from tests.client.polling import GROUP, TOPIC, fill, lite, pulling
 from tests.client.watched_cluster import WatchedCluster, open_cluster
 

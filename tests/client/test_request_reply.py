@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import trio
 
-from codec.codes import RequestCode
-from codec.compression import compress, decompress
-from codec.headers.base import from_ext, to_ext
-from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeaderV2
-from codec.message import Message, MessageExt
-from codec.properties import decode_properties, encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
-from codec.store.record import decode_record
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
 from rmqcli.client.produce import request_reply
 from rmqcli.client.wire.messages import SMALL_PLAIN
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.compression import compress, decompress
+from rmqcli.codec.headers.base import from_ext, to_ext
+from rmqcli.codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
+from rmqcli.codec.store.record import decode_record
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
 from tests.codec.samples import make_record

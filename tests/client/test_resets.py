@@ -9,18 +9,23 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
-from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
-from codec.codes import RequestCode
-from codec.headers.base import from_ext
-from codec.headers.offsets import ResetOffsetRequestHeader
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import Admin, NotFound, OnlineResetUnsupported, ResetTarget
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rmqcli.codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from rmqcli.codec.bodies.running import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+)
+from rmqcli.codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.offsets import ResetOffsetRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import Network, ok, refuse, route
 
 NAMESRV, ADDRESS = "ns:9876", "a:10911"

@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.route import BrokerData, QueueData, TopicRouteData, subscribe_queues
-from codec.codes import RequestCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
@@ -25,6 +20,11 @@ from rmqcli.client import (
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.routing.routes import publish_queues
 from rmqcli.client.wire.addresses import name_servers, split_address
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.route import BrokerData, QueueData, TopicRouteData, subscribe_queues
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from tests.client.scripted import HEARTBEATS, Network, ok, route, sent, silent
 
 NAMESRV = "ns:9876"

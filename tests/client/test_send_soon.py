@@ -13,9 +13,6 @@ import pytest
 import trio
 import trio.testing
 
-from codec.codes import RequestCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import (
     BrokerRefused,
     ClientInstance,
@@ -25,6 +22,9 @@ from rmqcli.client import (
     SendResult,
     SendStatus,
 )
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from tests.client.scripted import HEARTBEATS, Network, Server, refuse, route, sent, silent
 
 NAMESRV, A, TOPIC = "ns:9876", "a:10911", "T"

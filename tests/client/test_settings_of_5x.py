@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.config import (
+from rmqcli.client import SettingsIgnored
+from rmqcli.codec.bodies.config import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from codec.codes import RequestCode
-from codec.headers.base import from_ext
-from codec.headers.topics import CreateTopicRequestHeader
-from rmqcli.client import SettingsIgnored
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.topics import CreateTopicRequestHeader
 from tests.client.masters import TOPIC, A, B, Cluster, admin_of, body
 from tests.client.scripted import Network, ok
 

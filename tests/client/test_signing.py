@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from broker.testing.in_memory import embedded_in_memory
-from codec.codes import RequestCode
-from codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN
-from codec.message import Message, MessageExt
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import is_signed_with
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import (
     Admin,
     ConsumeContext,
@@ -29,6 +24,11 @@ from rmqcli.client import (
     create_reply_message,
 )
 from rmqcli.client.trace.dispatcher import TRACE_TOPIC
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import is_signed_with
 
 SECRET = "very-secret-key"
 ACCOUNT = Credentials("rocketmq2", SECRET, "a-token")

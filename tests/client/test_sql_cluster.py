@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from codec.bodies.base import decode_body
-from codec.bodies.config import TopicConfigSerializeWrapper
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message, MessageExt
+from rmqcli import broker
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -29,6 +23,12 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message, MessageExt
 from tests.support import PATIENCE
 
 TOPIC, GROUP = "Orders", "Paid"

@@ -11,9 +11,9 @@ import pytest
 import trio.testing
 from cryptography.hazmat.primitives import serialization as pem
 
-from broker.testing.in_memory import embedded_in_memory
-from codec.message import Message
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin, ConnectionFailed, ConnectionLost, InvalidRequest, Producer, Tls, TlsProblem
+from rmqcli.codec.message import Message
 from tests.certificates import Certificates, make_certificates, rewrite_key
 from tests.support import PATIENCE
 

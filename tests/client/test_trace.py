@@ -9,14 +9,6 @@ import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.codes import RequestCode
-from codec.compression import decompress
-from codec.headers.base import from_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.message import Message, MessageExt
-from codec.properties import decode_properties, encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record
 from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
 from rmqcli.client.trace.consuming import ConsumeTracer, traced
 from rmqcli.client.trace.dispatcher import (
@@ -40,6 +32,14 @@ from rmqcli.client.trace.records import (
     decode_trace,
     encode_record,
 )
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.compression import decompress
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record
 from tests.client.scripted import Network, sent, silent
 from tests.client.sending import NAMESRV, SEND, TOPIC, A, Cluster, producing
 from tests.codec.samples import make_record

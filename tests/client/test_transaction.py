@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import trio
 
-from codec.codes import MessageSysFlag, RequestCode
-from codec.compression import compress, decompress
-from codec.headers.base import from_ext, to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from codec.message import Message, MessageExt
-from codec.properties import decode_properties, encode_properties
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
 from rmqcli.client.wire.messages import SMALL_PLAIN
+from rmqcli.codec.codes import MessageSysFlag, RequestCode
+from rmqcli.codec.compression import compress, decompress
+from rmqcli.codec.headers.base import from_ext, to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.scripted import Network, ok, refuse
 from tests.client.sending import NAMESRV, SEND, TOPIC, Cluster, flush_timeout
 from tests.codec.samples import make_record

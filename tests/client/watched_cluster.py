@@ -14,15 +14,15 @@ from typing import Any
 
 import trio
 
-from broker.config import BrokerConfig, NamesrvConfig
-from broker.namesrv.node import open_name_server
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.node import BrokerNode, open_broker
-from broker.store.values import StoreMessage
-from broker.supervisor import Service, Supervisor
-from broker.testing.disk import SimulatedDisk
-from broker.testing.in_memory import (
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.namesrv.node import open_name_server
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.node import BrokerNode, open_broker
+from rmqcli.broker.store.values import StoreMessage
+from rmqcli.broker.supervisor import Service, Supervisor
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.in_memory import (
     HOST,
     LOST,
     Lost,
@@ -30,14 +30,14 @@ from broker.testing.in_memory import (
     MemoryNetwork,
     OnRequest,
 )
-from codec.bodies.config import TopicConfig
-from codec.codes import PullSysFlag, RequestCode
-from codec.ids import pack_host
-from codec.message import MessageExt, PropertyName
-from codec.message_queue import MessageQueue
-from codec.properties import encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_records
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.codes import PullSysFlag, RequestCode
+from rmqcli.codec.ids import pack_host
+from rmqcli.codec.message import MessageExt, PropertyName
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_records
 
 EPOCH = 1_700_000_000_000
 NAMESRV = f"{HOST}:9876"

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from codec.store.record_encoder import encode_record
-from codec.store.record_layout import PREFIXES
+from rmqcli.codec.store.record_encoder import encode_record
+from rmqcli.codec.store.record_layout import PREFIXES
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

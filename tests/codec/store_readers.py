@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codec.store.consume_queue import END_OF_FILE, ENTRY, HEAD, ExtensionEntry, decode_extension_entry
-from codec.store.index_file import SLOT, IndexItem, decode_header, decode_item, slot_position
+from rmqcli.codec.store.consume_queue import END_OF_FILE, ENTRY, HEAD, ExtensionEntry, decode_extension_entry
+from rmqcli.codec.store.index_file import SLOT, IndexItem, decode_header, decode_item, slot_position
 
 
 def used_entries(data: bytes) -> list[tuple[int, int, int]]:

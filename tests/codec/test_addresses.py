@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codec.ids import join_address, split_address, split_addresses
+from rmqcli.codec.ids import join_address, split_address, split_addresses
 
 
 @pytest.mark.parametrize(

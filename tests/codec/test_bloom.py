@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codec.bodies.filters import BloomFilterData
-from codec.selector import BloomFilter
-from codec.selector.bloom import murmur3_128
+from rmqcli.codec.bodies.filters import BloomFilterData
+from rmqcli.codec.selector import BloomFilter
+from rmqcli.codec.selector.bloom import murmur3_128
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from codec.bodies.acl import UserInfo
-from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.config import (
+from rmqcli.codec.bodies.acl import UserInfo
+from rmqcli.codec.bodies.base import Body, decode_body, encode_body
+from rmqcli.codec.bodies.config import (
     DataVersion,
     GroupRetryPolicy,
     SubscriptionGroupConfig,
@@ -24,8 +24,8 @@ from codec.bodies.config import (
     decode_properties_text,
     encode_properties_text,
 )
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.heartbeat import (
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.heartbeat import (
     ConsumeFromWhere,
     ConsumerData,
     ConsumeType,
@@ -33,24 +33,30 @@ from codec.bodies.heartbeat import (
     MessageModel,
     SubscriptionData,
 )
-from codec.bodies.offsets import (
+from rmqcli.codec.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
     LockBatchResponseBody,
     OffsetSerializeWrapper,
     ResetOffsetBody,
 )
-from codec.bodies.pop import BatchAckMessageRequestBody
-from codec.bodies.registration import RegisterBrokerBody
-from codec.bodies.route import BrokerData, ClusterInfo, TopicList, TopicQueueMappingInfo, TopicRouteData
-from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo, ProducerInfo
-from codec.bodies.stats import BrokerStatsItem, ConsumeStatsList, TopicOffset, TopicStatsTable
-from codec.errors import BodyError
-from codec.fastjson import FASTJSON
-from codec.message_queue import MessageQueue
-from codec.operations.operation import PROPERTIES, AnyOperation
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
+from rmqcli.codec.bodies.pop import BatchAckMessageRequestBody
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.bodies.route import (
+    BrokerData,
+    ClusterInfo,
+    TopicList,
+    TopicQueueMappingInfo,
+    TopicRouteData,
+)
+from rmqcli.codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo, ProducerInfo
+from rmqcli.codec.bodies.stats import BrokerStatsItem, ConsumeStatsList, TopicOffset, TopicStatsTable
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.fastjson import FASTJSON
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.operation import PROPERTIES, AnyOperation
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.codec.values import BODIES, TEXT, body_form, structs, values_of
 from tests.codec.wire import Wire
 from tests.operations import OPERATIONS

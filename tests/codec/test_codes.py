@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codec.codes import (
+from rmqcli.codec.codes import (
     LanguageCode,
     MessageSysFlag,
     Perm,
@@ -13,7 +13,7 @@ from codec.codes import (
     ResponseCode,
     SerializeType,
 )
-from codec.versions import CURRENT_VERSION, version_name
+from rmqcli.codec.versions import CURRENT_VERSION, version_name
 from tests.codec.wire import Wire
 
 SAMPLES = [

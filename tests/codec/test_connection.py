@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE, SerializeType
-from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import MAX_FRAME, decode_frame, encode_frame
+from rmqcli.codec.codes import RPC_ONEWAY, RPC_RESPONSE, SerializeType
+from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection, ReceiveError
+from rmqcli.codec.remoting.frame import MAX_FRAME, decode_frame, encode_frame
 from tests.codec.wire import Wire, raw_frame, with_length
 
 FEW = [

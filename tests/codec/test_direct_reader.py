@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.codes import SerializeType
-from codec.errors import RemoteProtocolError
-from codec.headers.base import from_ext, to_ext
-from codec.headers.pull import PullMessageRequestHeader, QueryMessageRequestHeader
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import DirectReader, DirectReaders, decode_frame, encode_frame
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.headers.base import from_ext, to_ext
+from rmqcli.codec.headers.pull import PullMessageRequestHeader, QueryMessageRequestHeader
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import DirectReader, DirectReaders, decode_frame, encode_frame
 from tests.codec.values import structs
 
 CODE = 310

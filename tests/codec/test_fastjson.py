@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import BodyError
-from codec.fastjson import (
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.fastjson import (
     FASTJSON,
     STANDARD,
     JsonDialect,
@@ -61,8 +61,8 @@ def test_a_text_written_in_steps_is_the_same(
     value: Any, dialect: JsonDialect, pretty: bool, pieces: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("codec.fastjson_writer.PIECES_PER_STEP", pieces)
-        patched.setattr("codec.fastjson_writer.SHORT_TABLE", pieces)
+        patched.setattr("rmqcli.codec.fastjson_writer.PIECES_PER_STEP", pieces)
+        patched.setattr("rmqcli.codec.fastjson_writer.SHORT_TABLE", pieces)
         text, _ = _in_steps(value, dialect, pretty)
     assert text == dumps(value, dialect=dialect, pretty=pretty)
 
@@ -258,7 +258,7 @@ def test_depth() -> None:
 
 
 def test_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.fastjson.MAX_TEXT", 10)
+    monkeypatch.setattr("rmqcli.codec.fastjson.MAX_TEXT", 10)
     assert loads("[1,2,3,4]") == [1, 2, 3, 4]
     with pytest.raises(BodyError, match="JSON of 11 bytes; the limit is 10"):
         loads("[1,2,3,4,5]")

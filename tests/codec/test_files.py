@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.errors import CodecError, CorruptionError, LocalProtocolError
-from codec.layout import FixedLayout
-from codec.store.checkpoint import (
+from rmqcli.codec.errors import CodecError, CorruptionError, LocalProtocolError
+from rmqcli.codec.layout import FixedLayout
+from rmqcli.codec.store.checkpoint import (
     CHECKPOINT,
     SAFE_POINT,
     SAFE_POINT_AT,
@@ -22,7 +22,7 @@ from codec.store.checkpoint import (
     decode_safe_point,
     encode_checkpoint,
 )
-from codec.store.consume_queue import (
+from rmqcli.codec.store.consume_queue import (
     ENTRY,
     EXTENSION_ENTRY,
     FILLER,
@@ -33,8 +33,8 @@ from codec.store.consume_queue import (
     is_address,
     offset_of,
 )
-from codec.store.file_names import file_name, index_file_name, is_file_name, is_index_file_name
-from codec.store.index_file import (
+from rmqcli.codec.store.file_names import file_name, index_file_name, is_file_name, is_index_file_name
+from rmqcli.codec.store.index_file import (
     HEADER,
     ITEM,
     SLOT,

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.base import decode_body
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.core.hashing import index_key_hash, tags_code
-from codec.message import MessageExt
-from codec.names import SystemTopic
-from codec.store.checkpoint import decode_checkpoint
-from codec.store.consume_queue import ENTRY
-from codec.store.index_file import decode_header, index_file_size
-from codec.store.record import decode_record, peek_record, scan_record
-from codec.store.record_encoder import encode_record
-from codec.store.record_layout import MAGIC_FILLER, RECORD
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.core.hashing import index_key_hash, tags_code
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store.checkpoint import decode_checkpoint
+from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.index_file import decode_header, index_file_size
+from rmqcli.codec.store.record import decode_record, peek_record, scan_record
+from rmqcli.codec.store.record_encoder import encode_record
+from rmqcli.codec.store.record_layout import MAGIC_FILLER, RECORD
 from tests.codec.store_readers import items_of, used_entries
 from tests.support import COMMIT_LOG_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 

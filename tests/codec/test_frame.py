@@ -6,11 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, SerializeType
-from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
-from codec.remoting.frame import MAX_FRAME, decode_frame, encode_frame, encode_frame_head, encode_short_reply
-from codec.versions import CURRENT_VERSION
+from rmqcli.codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, SerializeType
+from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
+from rmqcli.codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
+from rmqcli.codec.remoting.frame import (
+    MAX_FRAME,
+    decode_frame,
+    encode_frame,
+    encode_frame_head,
+    encode_short_reply,
+)
+from rmqcli.codec.versions import CURRENT_VERSION
 from tests.codec.wire import raw_frame, with_length
 
 JSON, ROCKETMQ = SerializeType.JSON, SerializeType.ROCKETMQ

@@ -8,11 +8,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.codes import LanguageCode, SerializeType
-from codec.remoting.binary_header import BINARY_HEADER
-from codec.remoting.command import UNKNOWN_LANGUAGE, RemotingCommand
-from codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
-from codec.remoting.json_header import decode_json_header, decode_json_header_loosely
+from rmqcli.codec.codes import LanguageCode, SerializeType
+from rmqcli.codec.remoting.binary_header import BINARY_HEADER
+from rmqcli.codec.remoting.command import UNKNOWN_LANGUAGE, RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
+from rmqcli.codec.remoting.json_header import decode_json_header, decode_json_header_loosely
 from tests.codec.samples import INT32
 from tests.codec.wire import Wire, raw_frame
 

@@ -15,14 +15,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.config import decode_properties_text
-from codec.bodies.registration import RegisterBrokerBody
-from codec.errors import CodecError
-from codec.fastjson import FASTJSON, loads
-from codec.headers.base import Header, from_ext, to_ext
-from codec.operations.operation import PROPERTIES
-from codec.remoting.frame import decode_frame
+from rmqcli.codec.bodies.base import Body, decode_body, encode_body
+from rmqcli.codec.bodies.config import decode_properties_text
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.fastjson import FASTJSON, loads
+from rmqcli.codec.headers.base import Header, from_ext, to_ext
+from rmqcli.codec.operations.operation import PROPERTIES
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.codec.values import BODIES, HEADERS, body_form
 from tests.codec.wire import load_wire
 from tests.operations import OPERATIONS

@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from codec.errors import CodecError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection, ReceiveError
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from tests.codec.mutants import MUTATIONS, mutated, sources
 from tests.codec.wire import KINDS
 

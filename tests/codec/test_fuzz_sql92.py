@@ -13,9 +13,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from codec.errors import SelectorError
-from codec.selector import Dialect, parse_sql92
-from codec.selector.java_values import java_boolean, java_double, java_integer, java_long, order_of_doubles
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector import Dialect, parse_sql92
+from rmqcli.codec.selector.java_values import (
+    java_boolean,
+    java_double,
+    java_integer,
+    java_long,
+    order_of_doubles,
+)
 
 NAMES = ["a", "b", "$c", "_d", "TAGS", "missing", "Not_", "contains"]
 VALUES = ["1", "2", "-3", "+5", " 1 ", "1.5", "abc", "true", "TRUE", "", "1d", "NaN", "-0.0", "0.0", "Infinity",

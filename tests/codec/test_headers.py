@@ -10,19 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.codes import Perm
-from codec.errors import HeaderError
-from codec.headers.base import Header, from_ext, to_ext
-from codec.headers.brokers import RegisterMessageFilterClassRequestHeader
-from codec.headers.clients import UnregisterClientRequestHeader
-from codec.headers.offsets import GetMaxOffsetRequestHeader
-from codec.headers.pop import NotificationResponseHeader
-from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader, ViewMessageRequestHeader
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from codec.headers.signed import SignedSendV2
-from codec.headers.topics import CreateTopicRequestHeader
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.errors import HeaderError
+from rmqcli.codec.headers.base import Header, from_ext, to_ext
+from rmqcli.codec.headers.brokers import RegisterMessageFilterClassRequestHeader
+from rmqcli.codec.headers.clients import UnregisterClientRequestHeader
+from rmqcli.codec.headers.offsets import GetMaxOffsetRequestHeader
+from rmqcli.codec.headers.pop import NotificationResponseHeader
+from rmqcli.codec.headers.pull import (
+    PullMessageRequestHeader,
+    PullMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+from rmqcli.codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqcli.codec.headers.signed import SignedSendV2
+from rmqcli.codec.headers.topics import CreateTopicRequestHeader
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.codec.values import HEADERS, structs
 from tests.codec.wire import Wire
 from tests.operations import OPERATIONS

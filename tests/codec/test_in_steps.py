@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from codec.bodies.base import Body, decode_body, encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
-from codec.bodies.in_steps import PIECE, NotPlainJson, decode_body_in_steps
-from codec.bodies.offsets import LockBatchRequestBody
-from codec.errors import BodyError
-from codec.message_queue import MessageQueue
+from rmqcli.codec.bodies.base import Body, decode_body, encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from rmqcli.codec.bodies.in_steps import PIECE, NotPlainJson, decode_body_in_steps
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.message_queue import MessageQueue
 
 
 def heartbeat(groups: int, topics: int, text: str = "*") -> HeartbeatData:

@@ -7,10 +7,10 @@ from itertools import groupby
 import pytest
 from msgspec.structs import replace
 
-from codec.errors import BodyError
-from codec.inner_batch import INNER_BATCH, NEED_UNWRAP, unwrapped
-from codec.message import MessageExt
-from codec.store.record import decode_record
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.inner_batch import INNER_BATCH, NEED_UNWRAP, unwrapped
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store.record import decode_record
 from tests.support import JavaStore
 
 

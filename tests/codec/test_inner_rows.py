@@ -6,9 +6,9 @@ from itertools import groupby
 
 import pytest
 
-from codec.inner_batch import INNER_BATCH, unwrapped
-from codec.scan.arrow import inner_rows, scan_batches
-from codec.store.record import decode_record
+from rmqcli.codec.inner_batch import INNER_BATCH, unwrapped
+from rmqcli.codec.scan.arrow import inner_rows, scan_batches
+from rmqcli.codec.store.record import decode_record
 from tests.support import JavaStore
 
 

@@ -32,7 +32,7 @@ from construct import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.layout import FixedLayout, fused
+from rmqcli.codec.layout import FixedLayout, fused
 
 BIG_ENDIAN = (Int8ub, Int8sb, Int16ub, Int16sb, Int32ub, Int32sb, Int64ub, Int64sb)
 LITTLE_ENDIAN = (Int8ub, Int8sb, Int16ul, Int16sl, Int32ul, Int32sl, Int64ul, Int64sl)

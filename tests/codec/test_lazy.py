@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import codec.lazy
-from codec.lazy import lazy_names
+import rmqcli.codec.lazy
+from rmqcli.codec.lazy import lazy_names
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["broker", "codec.selector", "rmqcli.client", "rmqcli.export.spark_source"]
+PACKAGES = ["rmqcli.broker", "rmqcli.codec.selector", "rmqcli.client", "rmqcli.export.spark_source"]
 
 
 def type_checking_imports(package: str) -> set[str]:
@@ -38,21 +38,19 @@ def test_a_wrong_name_is_refused_as_by_any_module(package: str) -> None:
 
 
 def test_only_what_is_asked_for_is_imported() -> None:
-    code = (
-        "import sys, codec.selector; codec.selector.BloomFilter; print('codec.selector.tags' in sys.modules)"
-    )
+    code = "import sys, rmqcli.codec.selector; rmqcli.codec.selector.BloomFilter; print('rmqcli.codec.selector.tags' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "False\n"
 
 
 def test_a_name_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    import codec.selector.tags
+    import rmqcli.codec.selector.tags
 
-    monkeypatch.delitem(vars(codec.selector), "ALL", raising=False)
-    names, find = lazy_names("codec.selector")
-    assert names == import_module("codec.selector").__all__
-    assert find("ALL") is codec.selector.tags.ALL
-    assert vars(codec.selector)["ALL"] is codec.selector.tags.ALL
+    monkeypatch.delitem(vars(rmqcli.codec.selector), "ALL", raising=False)
+    names, find = lazy_names("rmqcli.codec.selector")
+    assert names == import_module("rmqcli.codec.selector").__all__
+    assert find("ALL") is rmqcli.codec.selector.tags.ALL
+    assert vars(rmqcli.codec.selector)["ALL"] is rmqcli.codec.selector.tags.ALL
 
 
 def test_a_package_without_its_source_cannot_be_lazy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +58,7 @@ def test_a_package_without_its_source_cannot_be_lazy(monkeypatch: pytest.MonkeyP
         def get_source(self, name: str) -> None:
             return None
 
-    monkeypatch.setattr(codec.selector, "__loader__", Loader())
-    monkeypatch.setattr(codec.selector, "__file__", "/nowhere/__init__.py")
-    with pytest.raises(ImportError, match=r"the source of codec\.selector is missing"):
-        lazy_names("codec.selector")
+    monkeypatch.setattr(rmqcli.codec.selector, "__loader__", Loader())
+    monkeypatch.setattr(rmqcli.codec.selector, "__file__", "/nowhere/__init__.py")
+    with pytest.raises(ImportError, match=r"the source of rmqcli\.codec\.selector is missing"):
+        lazy_names("rmqcli.codec.selector")

@@ -14,11 +14,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.batch_item import BATCH_ITEM
-from codec.compression import compress, decompress
-from codec.core.hashing import crc32, index_key_hash, java_string_hash, tags_code
-from codec.errors import BodyError, CorruptionError, HeaderError, LocalProtocolError, SelectorError
-from codec.ids import (
+from rmqcli.codec.batch_item import BATCH_ITEM
+from rmqcli.codec.compression import compress, decompress
+from rmqcli.codec.core.hashing import crc32, index_key_hash, java_string_hash, tags_code
+from rmqcli.codec.errors import BodyError, CorruptionError, HeaderError, LocalProtocolError, SelectorError
+from rmqcli.codec.ids import (
     UniqIdFactory,
     host_text,
     joined_offset_msg_ids,
@@ -29,10 +29,10 @@ from codec.ids import (
     time_of_uniq_id,
     unpack_host,
 )
-from codec.message import Message
-from codec.message_batch import decode_batch, encode_batch
-from codec.message_queue import MessageQueue
-from codec.names import (
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import decode_batch, encode_batch
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import (
     check_group,
     check_topic,
     dlq_topic,
@@ -41,9 +41,9 @@ from codec.names import (
     reply_topic,
     retry_topic,
 )
-from codec.properties import decode_properties, encode_properties, properties_problem, sound_text
-from codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
-from codec.store.record import decode_record
+from rmqcli.codec.properties import decode_properties, encode_properties, properties_problem, sound_text
+from rmqcli.codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
+from rmqcli.codec.store.record import decode_record
 from tests.codec.samples import make_record
 
 PLAIN = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1)

@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.bodies.acl import UserInfo
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from codec.bodies.stats import TopicOffset, TopicStatsTable
-from codec.codes import RequestCode, ResponseCode
-from codec.errors import BodyError, HeaderError
-from codec.fastjson import FASTJSON, STANDARD
-from codec.headers.base import Header
-from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.headers.signed import SignedSendV2
-from codec.headers.topics import GetTopicStatsInfoRequestHeader
-from codec.message_queue import MessageQueue
-from codec.operations import name_server, routes, topics
-from codec.operations.access import Access, ResourceKind
-from codec.operations.acl import AUTH_GET_USER
-from codec.operations.clients import HEART_BEAT
-from codec.operations.messages import PULL_MESSAGE
-from codec.operations.operation import PROPERTIES, AnyOperation
-from codec.remoting.command import RemotingCommand
+from rmqcli.codec.bodies.acl import UserInfo
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rmqcli.codec.bodies.stats import TopicOffset, TopicStatsTable
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.errors import BodyError, HeaderError
+from rmqcli.codec.fastjson import FASTJSON, STANDARD
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rmqcli.codec.headers.signed import SignedSendV2
+from rmqcli.codec.headers.topics import GetTopicStatsInfoRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations import name_server, routes, topics
+from rmqcli.codec.operations.access import Access, ResourceKind
+from rmqcli.codec.operations.acl import AUTH_GET_USER
+from rmqcli.codec.operations.clients import HEART_BEAT
+from rmqcli.codec.operations.messages import PULL_MESSAGE
+from rmqcli.codec.operations.operation import PROPERTIES, AnyOperation
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.codec.values import BODIES, HEADERS, structs
 from tests.operations import ENTRIES, OPERATIONS
 
@@ -92,10 +92,14 @@ def test_an_entry_cannot_be_changed() -> None:
 
 
 def test_an_area_does_not_import_the_others() -> None:
-    code = "import sys, codec.operations.routes; print(*sys.modules)"
+    code = "import sys, rmqcli.codec.operations.routes; print(*sys.modules)"
     loaded = run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "codec.headers.routes" in loaded
-    assert {"codec.headers.send", "codec.bodies.stats", "codec.operations.topics"}.isdisjoint(loaded)
+    assert "rmqcli.codec.headers.routes" in loaded
+    assert {
+        "rmqcli.codec.headers.send",
+        "rmqcli.codec.bodies.stats",
+        "rmqcli.codec.operations.topics",
+    }.isdisjoint(loaded)
 
 
 # ---- access

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.handlers import HANDLERS
-from codec.acl.account_file import Permission
-from codec.acl.decision import Need, on_group, on_topic
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from codec.bodies.offsets import LockBatchRequestBody
-from codec.codes import RequestCode as R
-from codec.message_queue import MessageQueue
-from codec.operations.access import Access, ResourceKind
-from codec.operations.permissions import ANY_ACCOUNT, JAVA, RULES, permission_of
+from rmqcli.broker.handlers import HANDLERS
+from rmqcli.codec.acl.account_file import Permission
+from rmqcli.codec.acl.decision import Need, on_group, on_topic
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.access import Access, ResourceKind
+from rmqcli.codec.operations.permissions import ANY_ACCOUNT, JAVA, RULES, permission_of
 from tests.operations import OPERATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.bodies.config import (
+from rmqcli.codec.bodies.config import (
     format_properties,
     load_properties_file,
     parse_properties,
     store_properties,
 )
-from codec.errors import BodyError
+from rmqcli.codec.errors import BodyError
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import CodecError, CorruptionError, LocalProtocolError
-from codec.ids import host_text
-from codec.properties import decode_properties
-from codec.scan import fixed_columns
-from codec.store.record import decode_record, decode_records, peek_record, scan_record, store_timestamp_at
-from codec.store.record_encoder import encode_filler, encode_record, record_size
-from codec.store.record_layout import HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
+from rmqcli.codec.errors import CodecError, CorruptionError, LocalProtocolError
+from rmqcli.codec.ids import host_text
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.scan import fixed_columns
+from rmqcli.codec.store.record import (
+    decode_record,
+    decode_records,
+    peek_record,
+    scan_record,
+    store_timestamp_at,
+)
+from rmqcli.codec.store.record_encoder import encode_filler, encode_record, record_size
+from rmqcli.codec.store.record_layout import HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
 
 # From a commit log of Java 4.9.8: the first message of a queue, before its properties.

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.core.run import NO_LIMIT, QueueRun, Run
-from codec.errors import LocalProtocolError
-from codec.store.record_encoder import encode_record, record_size, sized_topic
-from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, RECORD, STORE_HOST_V6
+from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.store.record_encoder import encode_record, record_size, sized_topic
+from rmqcli.codec.store.record_layout import (
+    BORN_HOST_V6,
+    HOST_BITS,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD,
+    STORE_HOST_V6,
+)
 from tests.codec.samples import HOSTS, INT32, INT64, make_record
 
 HOST_V4 = b"\x7f\0\0\1\0\0\x2a\x9f"

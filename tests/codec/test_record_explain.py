@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.errors import CodecError, CorruptionError
-from codec.store.consume_queue import ENTRY
-from codec.store.record import decode_record, explain_fixed, explain_record
-from codec.store.record_encoder import encode_filler, encode_record
+from rmqcli.codec.errors import CodecError, CorruptionError
+from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.record import decode_record, explain_fixed, explain_record
+from rmqcli.codec.store.record_encoder import encode_filler, encode_record
 from tests.codec.samples import make_record, record_fields
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.properties import decode_properties
-from codec.scan import properties as shapes
-from codec.scan.properties import split_properties
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.scan import properties as shapes
+from rmqcli.codec.scan.properties import split_properties
 
 HOSTILE = st.lists(
     st.sampled_from(["\x01", "\x02", "a", "b", "TAGS", "KEYS", " ", "é", "\0", "\x03", "\x7f", "value"]),

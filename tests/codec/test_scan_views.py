@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.compression import compress
-from codec.scan import arrow, scan_positions
-from codec.scan.arrow import schema, to_arrow
-from codec.scan.arrow_arrays import select, size_of, views
+from rmqcli.codec.compression import compress
+from rmqcli.codec.scan import arrow, scan_positions
+from rmqcli.codec.scan.arrow import schema, to_arrow
+from rmqcli.codec.scan.arrow_arrays import select, size_of, views
 from tests.codec.samples import make_record
 
 BODIES = st.lists(

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from codec.codes import RequestCode, ResponseCode, SerializeType
-from codec.core.replies import offset_text
-from codec.errors import LocalProtocolError
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import MAX_FRAME, encode_frame
-from codec.remoting.reply_head import SendReplyFrames, SendRequest, SendTemplate
+from rmqcli.codec.codes import RequestCode, ResponseCode, SerializeType
+from rmqcli.codec.core.replies import offset_text
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import MAX_FRAME, encode_frame
+from rmqcli.codec.remoting.reply_head import SendReplyFrames, SendRequest, SendTemplate
 from tests.codec.samples import INT32, INT64
 from tests.codec.values import TEXT, structs
 

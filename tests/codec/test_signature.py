@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from codec.codes import RequestCode, SerializeType
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.headers.signed import SIGNATURE
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame, encode_frame
-from codec.remoting.reply_head import SendRequest, SendTemplate
-from codec.remoting.signature import UNIQUE_KEY_QUERY, Mac, Signer, is_signed_with
+from rmqcli.codec.codes import RequestCode, SerializeType
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.headers.signed import SIGNATURE
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.codec.remoting.reply_head import SendRequest, SendTemplate
+from rmqcli.codec.remoting.signature import UNIQUE_KEY_QUERY, Mac, Signer, is_signed_with
 from tests.codec.samples import INT32, INT64
 from tests.codec.values import TEXT, structs
 

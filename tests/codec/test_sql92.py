@@ -7,10 +7,16 @@ import sys
 
 import pytest
 
-from codec.errors import SelectorError
-from codec.selector import Dialect, Predicate, parse_sql92
-from codec.selector.java_values import java_boolean, java_double, java_integer, java_long, order_of_doubles
-from codec.selector.sql92 import CACHED, MAX_LENGTH
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector import Dialect, Predicate, parse_sql92
+from rmqcli.codec.selector.java_values import (
+    java_boolean,
+    java_double,
+    java_integer,
+    java_long,
+    order_of_doubles,
+)
+from rmqcli.codec.selector.sql92 import CACHED, MAX_LENGTH
 
 PROPERTIES = {
     "a": "1",
@@ -506,7 +512,7 @@ def test_compiled_filters_are_kept() -> None:
 
 
 def test_importing_the_selectors_imports_no_parser_generator() -> None:
-    code = "import sys, codec.selector; assert 'lark' not in sys.modules; codec.selector.parse_sql92('a = 1'); assert 'lark' in sys.modules"
+    code = "import sys, rmqcli.codec.selector; assert 'lark' not in sys.modules; rmqcli.codec.selector.parse_sql92('a = 1'); assert 'lark' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

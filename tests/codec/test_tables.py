@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.base import decode_body
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.bodies.route import KVConfigSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.edited import BYTE_ORDER_MARK
-from codec.errors import BodyError
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.bodies.route import KVConfigSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.edited import BYTE_ORDER_MARK
+from rmqcli.codec.errors import BodyError
 from tests.support import JavaStore
 
 TABLES: dict[str, tuple[Any, str]] = {

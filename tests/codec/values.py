@@ -12,14 +12,14 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-import codec.bodies
-import codec.headers
-from codec.bodies.base import Body
-from codec.bodies.registration import RegisterBrokerBody
-from codec.headers.base import Header
-from codec.message_queue import MessageQueue
-from codec.operations.name_server import REGISTER_BROKER
-from codec.operations.operation import AnyOperation
+import rmqcli.codec.bodies
+import rmqcli.codec.headers
+from rmqcli.codec.bodies.base import Body
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.name_server import REGISTER_BROKER
+from rmqcli.codec.operations.operation import AnyOperation
 
 
 def public_classes(package: types.ModuleType, base: type) -> list[type]:
@@ -34,8 +34,8 @@ def public_classes(package: types.ModuleType, base: type) -> list[type]:
     return [cls for _, cls in sorted(found.items())]
 
 
-HEADERS = public_classes(codec.headers, Header)
-BODIES = public_classes(codec.bodies, Body)
+HEADERS = public_classes(rmqcli.codec.headers, Header)
+BODIES = public_classes(rmqcli.codec.bodies, Body)
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {

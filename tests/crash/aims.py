@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 import trio
 
-from codec.headers.topics import DeleteTopicRequestHeader
-from codec.message import Message
-from codec.operations.brokers import DELETE_EXPIRED_COMMITLOG
-from codec.operations.topics import DELETE_TOPIC_IN_BROKER
 from rmqcli.client import Admin, ClientError, Producer, SendStatus
+from rmqcli.codec.headers.topics import DeleteTopicRequestHeader
+from rmqcli.codec.message import Message
+from rmqcli.codec.operations.brokers import DELETE_EXPIRED_COMMITLOG
+from rmqcli.codec.operations.topics import DELETE_TOPIC_IN_BROKER
 from tests.crash.real_broker import SMALL_FILES, Round, Settings
 from tests.crash.real_store import Acked, log_start, queue_entries
 from tests.crash.runner import ROOMY, Machine

@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import HeartbeatData, ProducerData
-from codec.codes import RequestCode, ResponseCode
-from codec.headers.base import Header, from_ext
-from codec.headers.send import ConsumerSendMsgBackRequestHeader
-from codec.headers.topics import CreateTopicRequestHeader, DeleteTopicRequestHeader
-from codec.headers.transactions import CheckTransactionStateRequestHeader
-from codec.ids import parse_offset_msg_id
-from codec.message import Message, MessageExt
-from codec.message_batch import encode_batch
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record, decode_records
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import HeartbeatData, ProducerData
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.headers.base import Header, from_ext
+from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
+from rmqcli.codec.headers.topics import CreateTopicRequestHeader, DeleteTopicRequestHeader
+from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record, decode_records
 from tests.broker.support import pull_header, send_header
 from tests.crash.model import Commit, End, Gone, Kind, Model, Read, Sent, dead_letter_topic, retry_topic
 from tests.crash.plan import (

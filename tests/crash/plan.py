@@ -11,8 +11,8 @@ from typing import Any
 
 import trio
 
-from broker.testing.in_memory import HOST
-from broker.testing.power_cut import Journal
+from rmqcli.broker.testing.in_memory import HOST
+from rmqcli.broker.testing.power_cut import Journal
 from tests.crash.image import Image
 
 ROOT = Path("/store")

@@ -21,10 +21,10 @@ import trio
 import trio.testing
 from trio._core import _run
 
-from broker.config import checks
-from broker.store import retention
-from broker.testing.disk import SimulatedDisk
-from broker.testing.power_cut import Journal
+from rmqcli.broker.config import checks
+from rmqcli.broker.store import retention
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.power_cut import Journal
 from rmqcli.store.verify.store import verify_store
 from tests.crash.check import check, check_done
 from tests.crash.clients import Clients

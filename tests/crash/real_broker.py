@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import trio
 
-from codec.ids import parse_offset_msg_id
-from codec.message import Message
 from rmqcli.client import ClientError, Producer, SendStatus
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message
 from tests.crash.real_store import TOPIC, Ack, Acked
 from tests.crash.runner import READY, Machine
 from tests.processes import Process, announced, ended, launched, up

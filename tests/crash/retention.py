@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from broker.testing.disk import CAPACITY
+from rmqcli.broker.testing.disk import CAPACITY
 from tests.crash.plan import START_MS, Clock, hour_of
 
 HOURS_OFF = (-1, 0, 1, 2)

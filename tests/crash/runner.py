@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.disk import Usage
+    from rmqcli.broker.disk import Usage
 
 READY = b"ready\n"
 LAYOUT = struct.Struct("<qq")
@@ -61,12 +61,12 @@ class Machine:
 
 def set_up(machine: Machine) -> None:
     """Has servers that are imported from now on believe a machine, and look for files to remove at once."""
-    import broker.system
+    import rmqcli.broker.system
 
-    broker.system.system_now_ms = machine.now_ms
-    from broker.disk.real import RealDisk
-    from broker.node import open_broker
-    from broker.store import retention
+    rmqcli.broker.system.system_now_ms = machine.now_ms
+    from rmqcli.broker.disk.real import RealDisk
+    from rmqcli.broker.node import open_broker
+    from rmqcli.broker.store import retention
 
     assert signature(open_broker).parameters["now_ms"].default == machine.now_ms
     true = RealDisk.usage
@@ -76,7 +76,7 @@ def set_up(machine: Machine) -> None:
 
 def imported() -> Callable[[], None]:
     """Imports the servers; returns the command line."""
-    for name in ("broker.testing.embedded", "rmqcli.commands.up"):
+    for name in ("rmqcli.broker.testing.embedded", "rmqcli.commands.up"):
         import_module(name)
     from rmqcli.__main__ import main
 

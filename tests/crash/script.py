@@ -16,13 +16,13 @@ from typing import Any
 
 import trio
 
-from broker.config import BrokerConfig
-from broker.errors import StoreError
-from broker.node import open_broker
-from broker.store import MessageStore
-from broker.testing.disk import SimulatedDisk
-from broker.testing.in_memory import HOST, MemoryNetwork
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import StoreError
+from rmqcli.broker.node import open_broker
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.in_memory import HOST, MemoryNetwork
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.crash.clients import Clients
 from tests.crash.model import Model
 from tests.crash.plan import PAUSES_S, PORT, SAVE_S, SETTINGS, TOPICS, Clock, Fault, Plan, image_of

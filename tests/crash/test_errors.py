@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.power_cut import Journal
+from rmqcli.broker.testing.power_cut import Journal
 from tests.crash.plan import Fault
 from tests.crash.programme import Faulty, run
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.codes import RequestCode
-from codec.ids import parse_offset_msg_id
-from codec.message import Message
 from rmqcli.client import Producer, PullConsumer, SendStatus
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message
 from tests.codec.mutants import mutated, sources
 from tests.codec.wire import KINDS, load_wire, with_length
 from tests.crash.real_store import check_sound

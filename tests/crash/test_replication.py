@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError, Producer, PullConsumer, SendStatus
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from tests.crash.real_store import check_sound
 from tests.processes import Process, announced, ended, launched, running
 from tests.support import PATIENCE

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from codec.headers.base import Header, to_ext
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
+from rmqcli.codec.headers.base import Header, to_ext
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
 
 
 class Gone(Exception):

@@ -9,15 +9,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
-from codec.codes import Perm, RequestCode, ResponseCode
-from codec.headers.send import ConsumerSendMsgBackRequestHeader
-from codec.ids import parse_offset_msg_id
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from codec.operations.messages import CONSUMER_SEND_MSG_BACK
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
 from rmqcli.client import UNREACHED, Admin, GroupNotFound, Producer, PullConsumer
+from rmqcli.codec.codes import Perm, RequestCode, ResponseCode
+from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import CONSUMER_SEND_MSG_BACK
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.dead_letters.access import opened
 from rmqcli.dead_letters.letter import REDRIVEN_FROM, NoDeadLetters, NotReadable, Selection, selection
 from rmqcli.dead_letters.work import Journal, Letters, State, Tally

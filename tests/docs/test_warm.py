@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from tests.docs.warm import Server
 from tests.support import PATIENCE, RMQ
 

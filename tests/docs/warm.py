@@ -34,10 +34,10 @@ from tests.support import PATIENCE
 __all__ = ["warm_programs"]
 
 IMPORTED = (
-    "broker.mirror",
-    "broker.node",
-    "codec.operations",
-    "codec.scan",
+    "rmqcli.broker.mirror",
+    "rmqcli.broker.node",
+    "rmqcli.codec.operations",
+    "rmqcli.codec.scan",
     "duckdb",
     "encodings.idna",
     "numpy",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo
-from codec.codes import Perm
 from rmqcli.client import ClientError, ConnectionFailed, NoRoute, NotPermitted, NotSupported, RequestTimeout
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from rmqcli.codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo
+from rmqcli.codec.codes import Perm
 from rmqcli.doctor import brokers, groups, servers
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status, worst

@@ -5,10 +5,10 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import LOST, Lost, embedded_in_memory
-from codec.codes import RequestCode, ResponseCode
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.testing.in_memory import LOST, Lost, embedded_in_memory
 from rmqcli.client import UNREACHED, Admin, PushConsumer
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Status
 from rmqcli.doctor.servers import PREFIX, probe

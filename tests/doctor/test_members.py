@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.route import BrokerData, QueueData, TopicRouteData
-from codec.bodies.running import (
+from rmqcli.client import RequestTimeout
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.bodies.route import BrokerData, QueueData, TopicRouteData
+from rmqcli.codec.bodies.running import (
     ClientConnection,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStatus,
     ProcessQueueInfo,
 )
-from codec.bodies.stats import OffsetWrapper
-from codec.codes import Perm
-from codec.message_queue import MessageQueue
-from rmqcli.client import RequestTimeout
+from rmqcli.codec.bodies.stats import OffsetWrapper
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.doctor.finding import Finding
 from rmqcli.doctor.group_facts import Members
 from rmqcli.doctor.members import judged

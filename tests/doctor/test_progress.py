@@ -9,12 +9,12 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.codes import RequestCode
-from codec.message import Message, MessageExt
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
 from rmqcli.client import Admin, ConsumeResult, Producer, PushConsumer, PushSettings
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.group_facts import members_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from codec.scan import arrow, columns
+from rmqcli.codec.scan import arrow, columns
 from rmqcli.export.spark.session import spark_session
 from tests.cli.conftest import cli, cluster, own_folders, rmq, topic
 from tests.sql.conftest import bytes_read

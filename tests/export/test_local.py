@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codec.errors import CorruptionError
-from codec.scan.arrow import schema
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.scan.arrow import schema
 from rmqcli.export import Layout, OutputExists, RowFilter, export_store
 from rmqcli.export.output.manifest import books_of
 from tests.export.support import by_place, java_rows, rows_of, table_of, write_batches

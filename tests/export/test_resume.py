@@ -16,11 +16,11 @@ import pytest
 from pyarrow import parquet
 from pyarrow.dataset import dataset
 
-from broker.testing.embedded import Cluster
-from codec.codes import ResponseCode
-from codec.errors import CorruptionError
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import ConnectionLost, NotPermitted, PullConsumer
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export import (
     ExportError,
     ExportSummary,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codec.errors import CorruptionError
+from rmqcli.codec.errors import CorruptionError
 from rmqcli.export import RowFilter, StoreRows, export_stores
 from rmqcli.export.run import DamagedStore
 from tests.export.support import manifest_of, rows_of

@@ -8,14 +8,14 @@ from typing import Any
 
 import trio
 
-from broker.testing.embedded import Cluster
-from codec.codes import RequestCode, ResponseCode
-from codec.headers.base import from_ext
-from codec.headers.pull import PullMessageRequestHeader
-from codec.message import Message, MessageExt
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import Producer, PullConsumer
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record
 from tests.client.scripted import Network, Reply, Server, route
 from tests.codec.samples import make_record
 from tests.export.support import Row

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.client import Admin, Credentials
 from tests.foreign.install import Client
 from tests.processes import ended
@@ -100,7 +100,7 @@ def test_what_an_account_may_not_do(
     account: dict[str, str],
     refusal: str,
 ) -> None:
-    caplog.set_level(logging.DEBUG, "broker.auth")
+    caplog.set_level(logging.DEBUG, "rmqcli.broker.auth")
     process = start(*words, COUNT, "x", **account)
     deadline = time.monotonic() + PATIENCE
     while refusal not in caplog.text:

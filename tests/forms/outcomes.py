@@ -22,25 +22,25 @@ from typing import Any, Final
 import trio
 import trio.testing
 
-import broker
-from codec import core
-from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
-from codec.codes import RequestCode
-from codec.core.agreement import entries_inside
-from codec.core.delivery import Delivery
-from codec.core.hashing import crc32, index_key_hash, java_string_hash
-from codec.core.pairs import write_pairs
-from codec.core.walk import Walk
-from codec.errors import CodecError
-from codec.message import Message
-from codec.message_batch import decode_batch, encode_batch
-from codec.properties import decode_properties, mended_properties, properties_problem
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
-from codec.remoting.frame import decode_frame, encode_frame
-from codec.store.consume_queue import ENTRY, FILLER
-from codec.store.record import decode_record, decode_records, peek_record, scan_record
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli import broker
+from rmqcli.codec import core
+from rmqcli.codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.core.agreement import entries_inside
+from rmqcli.codec.core.delivery import Delivery
+from rmqcli.codec.core.hashing import crc32, index_key_hash, java_string_hash
+from rmqcli.codec.core.pairs import write_pairs
+from rmqcli.codec.core.walk import Walk
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import decode_batch, encode_batch
+from rmqcli.codec.properties import decode_properties, mended_properties, properties_problem
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.codec.store.consume_queue import ENTRY, FILLER
+from rmqcli.codec.store.record import decode_record, decode_records, peek_record, scan_record
+from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.store import verify_store
 from tests.codec.mutants import mutated, sources

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codec import core
+from rmqcli.codec import core
 from tests.support import PATIENCE
 
 FOLDER = Path(core.__file__).parent

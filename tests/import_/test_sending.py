@@ -8,9 +8,9 @@ from typing import Any
 
 import trio
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import ConnectionLost, SendResult, SendStatus
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.import_.progress import Progress
 from rmqcli.import_.rows import ImportRow
 from rmqcli.import_.sending import GIVE_UP, Importer, Router

@@ -10,12 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
-from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
-from codec.codes import RequestCode
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.testing.in_memory import LOST, Lost, MemoryCluster, embedded_in_memory
 from rmqcli.client import (
     Admin,
     ConsumeResult,
@@ -26,6 +21,11 @@ from rmqcli.client import (
     PushSettings,
 )
 from rmqcli.client.admin.values import BrokerSummary
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.doctor.survey import LostBroker
 from rmqcli.monitor import measures
 from rmqcli.monitor.verdict import Figure, Measured, State

@@ -13,8 +13,8 @@ import sys
 
 import trio
 
-from codec.message import MessageExt
 from rmqcli.client import OrderlyContext, OrderlyResult, PushConsumer, PushSettings
+from rmqcli.codec.message import MessageExt
 from tests.support import PATIENCE
 
 

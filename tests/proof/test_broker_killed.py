@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from codec.message import Message
 from rmqcli.client import ClientError, Producer
+from rmqcli.codec.message import Message
 from tests.foreign.install import ALI_ONS, CPP1_CTYPES
 from tests.proof.group import Group, Server, rmq
 from tests.proof.journal import wait_for_work, wait_until

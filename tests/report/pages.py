@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.route import BrokerData, ClusterInfo
-from codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo
-from codec.bodies.stats import OffsetWrapper, TopicOffset
-from codec.message_queue import MessageQueue
 from rmqcli.client import RequestTimeout
 from rmqcli.client.admin.values import BrokerLag
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from rmqcli.codec.bodies.route import BrokerData, ClusterInfo
+from rmqcli.codec.bodies.running import ClientConnection, ConsumerConnection, ConsumerRunningInfo
+from rmqcli.codec.bodies.stats import OffsetWrapper, TopicOffset
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.doctor.group_facts import Members
 from rmqcli.doctor.survey import Reading, Survey
 from rmqcli.report.cluster.reading import ClusterReading

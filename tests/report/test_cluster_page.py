@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.testing.in_memory import embedded_in_memory
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.message import Message
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin, ClientError, NotFound, Producer, PushConsumer
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.message import Message
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.report.cluster.reading import read_cluster
 from rmqcli.report.cluster.topics import HOURS, hours_of, read_topics

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from codec.scan import arrow
-from codec.scan.columns import fixed_columns
-from codec.scan.walk import scan_positions
+from rmqcli.codec.scan import arrow
+from rmqcli.codec.scan.columns import fixed_columns
+from rmqcli.codec.scan.walk import scan_positions
 from rmqcli.export import StoreSource
 from rmqcli.sql.engine import Session
 from rmqcli.sql.result import Result

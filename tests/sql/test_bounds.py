@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.scan.arrow import schema
+from rmqcli.codec.scan.arrow import schema
 from rmqcli.sql.stores import Bounds, Interval, bounds_of
 
 OPEN = Interval()

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 import trio
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import ConnectionFailed, NoRoute
 from rmqcli.export.from_topic import batches
 from rmqcli.sql import cluster as module

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.codes import MessageSysFlag
-from codec.errors import CorruptionError
-from codec.store.consume_queue import ENTRY
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.consume_queue import ENTRY
 from tests.codec.samples import make_record
 from tests.export.support import harm_another_topic
 from tests.sql.conftest import Ask

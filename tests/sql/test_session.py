@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from codec.scan.arrow import schema
 from rmqcli.client import NotPermitted
+from rmqcli.codec.scan.arrow import schema
 from rmqcli.sql.engine import Session, Worker
 from rmqcli.sql.errors import InvalidQuery, ReadAgain, SqlError, UnknownTable
 from rmqcli.sql.result import Result

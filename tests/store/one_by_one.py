@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from codec.core.dispatch import EntryRun
-from codec.core.walk import Walk
+from rmqcli.codec.core.dispatch import EntryRun
+from rmqcli.codec.core.walk import Walk
 from rmqcli.store.read import sequences
 from rmqcli.store.repair import rebuild, salvage, salvage_order
 from rmqcli.store.verify import commit_log, consume_queues
@@ -16,7 +16,7 @@ from rmqcli.store.verify import store as verify_store
 
 
 class _OneByOne:
-    """Stands for `codec.core.dispatch.Dispatch`, and leaves every record to the rules."""
+    """Stands for `rmqcli.codec.core.dispatch.Dispatch`, and leaves every record to the rules."""
 
     def __init__(self, derives: bool = True, apart: object = ()) -> None:
         pass

@@ -17,14 +17,14 @@ from typing import Any
 
 import trio
 
-from broker.config.tls import TlsConfig, load_tls
-from broker.disk import REAL, Disk, FileState
-from broker.errors import ConfigError
-from broker.net.limits import Newcomers
-from broker.net.tls.context import peer_context, server_context
-from broker.net.tls.transport import TlsTransport
-from broker.net.transport import Transport
-from codec.errors import RemoteProtocolError
+from rmqcli.broker.config.tls import TlsConfig, load_tls
+from rmqcli.broker.disk import REAL, Disk, FileState
+from rmqcli.broker.errors import ConfigError
+from rmqcli.broker.net.limits import Newcomers
+from rmqcli.broker.net.tls.context import peer_context, server_context
+from rmqcli.broker.net.tls.transport import TlsTransport
+from rmqcli.broker.net.transport import Transport
+from rmqcli.codec.errors import RemoteProtocolError
 
 TLS_HANDSHAKE = b"\x16"
 HANDSHAKE_SECONDS = 10.0
@@ -34,7 +34,7 @@ WATCH_SECONDS = 0.5
 
 InThread = Callable[..., Any]
 
-_log = logging.getLogger("broker.net.tls")
+_log = logging.getLogger("rmqcli.broker.net.tls")
 
 
 class TlsAcceptor:

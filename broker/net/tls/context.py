@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.config.tls import TlsConfig
-from broker.disk import Disk
-from broker.errors import ConfigError
+from rmqcli.broker.config.tls import TlsConfig
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.errors import ConfigError
 
 _BEGIN_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 _BEGIN_KEY = b"PRIVATE KEY-----"

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from broker.net.transport import SEND_SIZE, Buffer, Transport, drop_front, front
-from broker.net.turns import Pace
-from codec.errors import RemoteProtocolError
+from rmqcli.broker.net.transport import SEND_SIZE, Buffer, Transport, drop_front, front
+from rmqcli.broker.net.turns import Pace
+from rmqcli.codec.errors import RemoteProtocolError
 
 RECORD_BYTES = 16 * 1024
 """Maximum number of plain bytes of one TLS record."""

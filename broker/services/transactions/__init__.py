@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.services.transactions.checks import check_half_messages, check_transactions
-from broker.services.transactions.half import (
+from rmqcli.broker.services.transactions.checks import check_half_messages, check_transactions
+from rmqcli.broker.services.transactions.half import (
     end_half,
     final_message,
     half_again,

@@ -28,21 +28,21 @@ from functools import partial
 
 import trio
 
-from broker.context import BrokerContext
-from broker.net.handling import command_of
-from broker.services.put import real_place
-from broker.services.transactions.half import HALF_QUEUE, half_again, record_ends, retire
-from broker.services.transactions.op_queue import OpQueue
-from broker.store.values import AppendResult, PutStatus
-from codec.errors import CodecError, LocalProtocolError
-from codec.headers.transactions import CheckTransactionStateRequestHeader
-from codec.ids import pack_host_text
-from codec.message import MessageExt
-from codec.names import TRANSACTION_GROUP, SystemTopic
-from codec.operations.messages import CHECK_TRANSACTION_STATE
-from codec.properties import PropertyName, encode_properties
-from codec.store.record import decode_record
-from codec.store.record_encoder import encode_record
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.net.handling import command_of
+from rmqcli.broker.services.put import real_place
+from rmqcli.broker.services.transactions.half import HALF_QUEUE, half_again, record_ends, retire
+from rmqcli.broker.services.transactions.op_queue import OpQueue
+from rmqcli.broker.store.values import AppendResult, PutStatus
+from rmqcli.codec.errors import CodecError, LocalProtocolError
+from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
+from rmqcli.codec.ids import pack_host_text
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import TRANSACTION_GROUP, SystemTopic
+from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE
+from rmqcli.codec.properties import PropertyName, encode_properties
+from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.store.record_encoder import encode_record
 
 _log = logging.getLogger(__name__)
 

@@ -19,14 +19,14 @@ from itertools import islice
 
 import trio
 
-from broker.context import BrokerContext
-from broker.errors import Refusal
-from broker.services.put import hide, own_message, put, real_place, restored
-from broker.store.values import AppendResult, PutStatus, StoreMessage
-from codec.codes import MessageSysFlag, ResponseCode
-from codec.message import MessageExt
-from codec.names import SystemTopic
-from codec.properties import PropertyName, delay_level, encode_properties
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.services.put import hide, own_message, put, real_place, restored
+from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
+from rmqcli.codec.codes import MessageSysFlag, ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.properties import PropertyName, delay_level, encode_properties
 
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1

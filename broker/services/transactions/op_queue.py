@@ -8,11 +8,11 @@ the next scan.
 
 from __future__ import annotations
 
-from broker.services.transactions.half import HALF_QUEUE
-from broker.store import MessageStore
-from codec.errors import CodecError
-from codec.names import SystemTopic
-from codec.store.record import decode_record
+from rmqcli.broker.services.transactions.half import HALF_QUEUE
+from rmqcli.broker.store import MessageStore
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store.record import decode_record
 
 BATCH = 32
 SEPARATOR = ","

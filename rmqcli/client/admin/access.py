@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from codec.bodies.acl import AclInfo, UserInfo
-from codec.headers.acl import (
+from rmqcli.client.admin.area import Area, HeaderT
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError
+from rmqcli.codec.bodies.acl import AclInfo, UserInfo
+from rmqcli.codec.headers.acl import (
     CreateAccessConfigRequestHeader,
     CreateUserRequestHeader,
     DeleteAccessConfigRequestHeader,
@@ -24,7 +27,7 @@ from codec.headers.acl import (
     UpdateGlobalWhiteAddrsConfigRequestHeader,
     UpdateUserRequestHeader,
 )
-from codec.operations.acl import (
+from rmqcli.codec.operations.acl import (
     AUTH_CREATE_USER,
     AUTH_DELETE_ACL,
     AUTH_DELETE_USER,
@@ -39,10 +42,7 @@ from codec.operations.acl import (
     UPDATE_AND_CREATE_ACL_CONFIG,
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
 )
-from codec.operations.operation import Operation
-from rmqcli.client.admin.area import Area, HeaderT
-from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError
+from rmqcli.codec.operations.operation import Operation
 
 Failures = dict[str, ClientError]
 Account = CreateAccessConfigRequestHeader

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
-from codec.headers.base import Header
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.access import AccessAdmin

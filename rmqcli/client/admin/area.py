@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
-from codec.codes import ResponseCode
-from codec.operations.operation import AnyOperation, Operation
 from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, NotFound, TopicNotFound
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.operations.operation import AnyOperation, Operation
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin

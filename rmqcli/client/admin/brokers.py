@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
-from codec.bodies.config import encode_properties_text
-from codec.bodies.route import ClusterInfo
-from codec.bodies.stats import BrokerStatsData, OffsetWrapper
-from codec.codes import MASTER_ID
-from codec.headers.brokers import ViewBrokerStatsDataRequestHeader
-from codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
-from codec.message_queue import MessageQueue
-from codec.operations.brokers import (
+from rmqcli.client.admin.area import Area, gather, unreached
+from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
+from rmqcli.client.errors import BrokerRefused, ClientError, NoBrokers, NoRoute, NotFound, valid
+from rmqcli.codec.bodies.config import encode_properties_text
+from rmqcli.codec.bodies.route import ClusterInfo
+from rmqcli.codec.bodies.stats import BrokerStatsData, OffsetWrapper
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.headers.brokers import ViewBrokerStatsDataRequestHeader
+from rmqcli.codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.brokers import (
     DELETE_EXPIRED_COMMITLOG,
     GET_BROKER_CONFIG,
     GET_BROKER_RUNTIME_INFO,
     UPDATE_BROKER_CONFIG,
     VIEW_BROKER_STATS_DATA,
 )
-from codec.operations.groups import GET_BROKER_CONSUME_STATS, GET_CONSUME_STATS
-from codec.operations.operation import Operation
-from codec.operations.routes import GET_BROKER_CLUSTER_INFO
-from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
-from rmqcli.client.admin.area import Area, gather, unreached
-from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
-from rmqcli.client.errors import BrokerRefused, ClientError, NoBrokers, NoRoute, NotFound, valid
+from rmqcli.codec.operations.groups import GET_BROKER_CONSUME_STATS, GET_CONSUME_STATS
+from rmqcli.codec.operations.operation import Operation
+from rmqcli.codec.operations.routes import GET_BROKER_CLUSTER_INFO
+from rmqcli.codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
 
 Cleaning = Literal["queues", "topics", "log"]
 _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {

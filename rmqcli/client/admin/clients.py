@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.running import (
+from rmqcli.client.admin.area import Area, gather, reachable
+from rmqcli.client.admin.values import ConnectedProducer
+from rmqcli.client.errors import BrokerRefused, ClientError, ConsumerOffline, NotFound
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.running import (
     ClientConnection,
     ConsumeMessageDirectlyResult,
     ConsumerConnection,
     ConsumerRunningInfo,
 )
-from codec.codes import ResponseCode
-from codec.headers.clients import (
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetAllProducerInfoRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetConsumerRunningInfoRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from codec.headers.offsets import GetConsumerStatusRequestHeader
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.operations.clients import (
+from rmqcli.codec.headers.offsets import GetConsumerStatusRequestHeader
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.clients import (
     CONSUME_MESSAGE_DIRECTLY,
     GET_ALL_PRODUCER_INFO,
     GET_CONSUMER_CONNECTION_LIST,
     GET_CONSUMER_RUNNING_INFO,
     GET_PRODUCER_CONNECTION_LIST,
 )
-from codec.operations.offsets import INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-from rmqcli.client.admin.area import Area, gather, reachable
-from rmqcli.client.admin.values import ConnectedProducer
-from rmqcli.client.errors import BrokerRefused, ClientError, ConsumerOffline, NotFound
+from rmqcli.codec.operations.offsets import INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
 RELAY_TIMEOUT = 3.0  # seconds; a broker gives its client 10, too long for a user to wait
 DIRECT_TIMEOUT = 12.0  # seconds; the broker gives the client 10 to consume a message

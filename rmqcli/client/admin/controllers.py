@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies.config import encode_properties_text
-from codec.bodies.controller import EpochEntryCache, HARuntimeInfo, ReplicasInfo
-from codec.headers.brokers import ResetMasterFlushOffsetHeader
-from codec.headers.controller import (
+from rmqcli.client.admin.area import Area
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError, valid
+from rmqcli.codec.bodies.config import encode_properties_text
+from rmqcli.codec.bodies.controller import EpochEntryCache, HARuntimeInfo, ReplicasInfo
+from rmqcli.codec.headers.brokers import ResetMasterFlushOffsetHeader
+from rmqcli.codec.headers.controller import (
     CleanControllerBrokerDataRequestHeader,
     ElectMasterRequestHeader,
     ElectMasterResponseHeader,
     GetMetaDataResponseHeader,
 )
-from codec.operations.brokers import GET_BROKER_EPOCH_CACHE, GET_BROKER_HA_STATUS, RESET_MASTER_FLUSH_OFFSET
-from codec.operations.controller import (
+from rmqcli.codec.operations.brokers import (
+    GET_BROKER_EPOCH_CACHE,
+    GET_BROKER_HA_STATUS,
+    RESET_MASTER_FLUSH_OFFSET,
+)
+from rmqcli.codec.operations.controller import (
     CLEAN_BROKER_DATA,
     CONTROLLER_ELECT_MASTER,
     CONTROLLER_GET_METADATA_INFO,
@@ -26,9 +33,6 @@ from codec.operations.controller import (
     GET_CONTROLLER_CONFIG,
     UPDATE_CONTROLLER_CONFIG,
 )
-from rmqcli.client.admin.area import Area
-from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, valid
 
 Failures = dict[str, ClientError]
 

@@ -6,24 +6,24 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import MessageModel
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from codec.bodies.pop import SetMessageRequestModeRequestBody
-from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
-from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
-from codec.names import is_system_group
-from codec.operations.groups import (
+from rmqcli.client.admin.area import Area, gather, reachable
+from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange, lag_of
+from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, SettingsIgnored, TopicNotFound, valid
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rmqcli.codec.bodies.pop import SetMessageRequestModeRequestBody
+from rmqcli.codec.headers.groups import DeleteSubscriptionGroupRequestHeader
+from rmqcli.codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
+from rmqcli.codec.names import is_system_group
+from rmqcli.codec.operations.groups import (
     DELETE_SUBSCRIPTIONGROUP,
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
 )
-from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
-from codec.operations.operation import Answer
-from codec.operations.pop import SET_MESSAGE_REQUEST_MODE
-from rmqcli.client.admin.area import Area, gather, reachable
-from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange, lag_of
-from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, SettingsIgnored, TopicNotFound, valid
+from rmqcli.codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
+from rmqcli.codec.operations.operation import Answer
+from rmqcli.codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 
 OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
 """Fields of SubscriptionGroupConfig that commands set and brokers keep from 5.0 on, with Java's names."""

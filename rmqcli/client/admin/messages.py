@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from codec.bodies.heartbeat import ConsumeType, MessageModel
-from codec.bodies.running import ConsumerConnection
-from codec.codes import ResponseCode
-from codec.errors import CodecError
-from codec.headers.pull import QueryMessageRequestHeader, ViewMessageRequestHeader
-from codec.ids import MAX_PORT, join_address, parse_offset_msg_id, time_of_uniq_id
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.operations.messages import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 from rmqcli.client.admin.admin import Admin
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, ClientError, InvalidRequest, NotFound
 from rmqcli.client.wire.messages import Reading, read_messages
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel
+from rmqcli.codec.bodies.running import ConsumerConnection
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.headers.pull import QueryMessageRequestHeader, ViewMessageRequestHeader
+from rmqcli.codec.ids import MAX_PORT, join_address, parse_offset_msg_id, time_of_uniq_id
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 
 MAX_LONG = 2**63 - 1
 BROKER_MAX = 64  # messages a broker returns for a key (maxMsgsNumBatch)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies.config import encode_properties_text
-from codec.headers.routes import (
+from rmqcli.client.admin.area import Area
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError, NotFound, valid
+from rmqcli.codec.bodies.config import encode_properties_text
+from rmqcli.codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     DeleteKVConfigRequestHeader,
     GetKVConfigRequestHeader,
@@ -17,7 +20,7 @@ from codec.headers.routes import (
     PutKVConfigRequestHeader,
     WipeWritePermOfBrokerRequestHeader,
 )
-from codec.operations.name_server import (
+from rmqcli.codec.operations.name_server import (
     DELETE_KV_CONFIG,
     GET_KV_CONFIG,
     GET_KVLIST_BY_NAMESPACE,
@@ -25,10 +28,7 @@ from codec.operations.name_server import (
     PUT_KV_CONFIG,
     UPDATE_NAMESRV_CONFIG,
 )
-from codec.operations.routes import ADD_WRITE_PERM_OF_BROKER, WIPE_WRITE_PERM_OF_BROKER
-from rmqcli.client.admin.area import Area
-from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, NotFound, valid
+from rmqcli.codec.operations.routes import ADD_WRITE_PERM_OF_BROKER, WIPE_WRITE_PERM_OF_BROKER
 
 Failures = dict[str, ClientError]
 

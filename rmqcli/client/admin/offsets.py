@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies.heartbeat import ConsumeType, MessageModel
-from codec.bodies.route import TopicRouteData
-from codec.bodies.running import ConsumerConnection
-from codec.bodies.stats import ConsumeStats, QueueTimeSpan, TopicOffset
-from codec.codes import PullSysFlag, ResponseCode
-from codec.headers.groups import GetConsumeStatsRequestHeader
-from codec.headers.offsets import GetMaxOffsetRequestHeader, GetMinOffsetRequestHeader
-from codec.headers.pull import PullMessageRequestHeader
-from codec.headers.topics import QueryConsumeTimeSpanRequestHeader
-from codec.message_queue import MessageQueue
-from codec.operations.groups import GET_CONSUME_STATS
-from codec.operations.messages import PULL_MESSAGE
-from codec.operations.offsets import GET_MAX_OFFSET, GET_MIN_OFFSET
-from codec.operations.topics import QUERY_CONSUME_TIME_SPAN
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.values import NextMessage, QueueLag, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
@@ -26,6 +12,20 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.pull.consumer import TOOLS_GROUP
 from rmqcli.client.results import PULL_STATUSES
 from rmqcli.client.wire.messages import read_messages
+from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel
+from rmqcli.codec.bodies.route import TopicRouteData
+from rmqcli.codec.bodies.running import ConsumerConnection
+from rmqcli.codec.bodies.stats import ConsumeStats, QueueTimeSpan, TopicOffset
+from rmqcli.codec.codes import PullSysFlag, ResponseCode
+from rmqcli.codec.headers.groups import GetConsumeStatsRequestHeader
+from rmqcli.codec.headers.offsets import GetMaxOffsetRequestHeader, GetMinOffsetRequestHeader
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.headers.topics import QueryConsumeTimeSpanRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.groups import GET_CONSUME_STATS
+from rmqcli.codec.operations.messages import PULL_MESSAGE
+from rmqcli.codec.operations.offsets import GET_MAX_OFFSET, GET_MIN_OFFSET
+from rmqcli.codec.operations.topics import QUERY_CONSUME_TIME_SPAN
 
 _NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
 DAWN_MS = 1_000_000_000_000  # 2001: no message is older

@@ -17,11 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from codec.headers.offsets import ResetOffsetRequestHeader
-from codec.message_queue import MessageQueue
-from codec.operations.brokers import GET_BROKER_CONFIG
-from codec.operations.offsets import INVOKE_BROKER_TO_RESET_OFFSET
-from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from rmqcli.client.admin.area import gather, gather_all
 from rmqcli.client.admin.clients import Activity
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
@@ -32,6 +27,11 @@ from rmqcli.client.errors import (
     NotFound,
     OnlineResetUnsupported,
 )
+from rmqcli.codec.headers.offsets import ResetOffsetRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.brokers import GET_BROKER_CONFIG
+from rmqcli.codec.operations.offsets import INVOKE_BROKER_TO_RESET_OFFSET
+from rmqcli.codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin

@@ -7,39 +7,6 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from codec.bodies.config import TopicConfig, TopicConfigAndQueueMapping
-from codec.bodies.route import TopicRouteData
-from codec.bodies.stats import QueryConsumeQueueResponseBody, TopicOffset
-from codec.codes import Perm
-from codec.headers.routes import (
-    DeleteKVConfigRequestHeader,
-    GetKVConfigRequestHeader,
-    PutKVConfigRequestHeader,
-)
-from codec.headers.topics import (
-    CreateTopicRequestHeader,
-    DeleteTopicFromNamesrvRequestHeader,
-    DeleteTopicRequestHeader,
-    GetTopicConfigRequestHeader,
-    GetTopicStatsInfoRequestHeader,
-    QueryConsumeQueueRequestHeader,
-    QueryTopicConsumeByWhoRequestHeader,
-)
-from codec.message import check_topic
-from codec.message_queue import MessageQueue
-from codec.operations.name_server import DELETE_KV_CONFIG, GET_KV_CONFIG, PUT_KV_CONFIG
-from codec.operations.operation import Operation
-from codec.operations.routes import DELETE_TOPIC_IN_NAMESRV, GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-from codec.operations.topics import (
-    DELETE_TOPIC_IN_BROKER,
-    GET_ALL_TOPIC_CONFIG,
-    GET_TOPIC_CONFIG,
-    GET_TOPIC_STATS_INFO,
-    QUERY_CONSUME_QUEUE,
-    QUERY_TOPIC_CONSUME_BY_WHO,
-    UPDATE_AND_CREATE_STATIC_TOPIC,
-    UPDATE_AND_CREATE_TOPIC,
-)
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.values import TopicChange, stored
 from rmqcli.client.errors import (
@@ -50,6 +17,39 @@ from rmqcli.client.errors import (
     SettingsIgnored,
     TopicNotFound,
     valid,
+)
+from rmqcli.codec.bodies.config import TopicConfig, TopicConfigAndQueueMapping
+from rmqcli.codec.bodies.route import TopicRouteData
+from rmqcli.codec.bodies.stats import QueryConsumeQueueResponseBody, TopicOffset
+from rmqcli.codec.codes import Perm
+from rmqcli.codec.headers.routes import (
+    DeleteKVConfigRequestHeader,
+    GetKVConfigRequestHeader,
+    PutKVConfigRequestHeader,
+)
+from rmqcli.codec.headers.topics import (
+    CreateTopicRequestHeader,
+    DeleteTopicFromNamesrvRequestHeader,
+    DeleteTopicRequestHeader,
+    GetTopicConfigRequestHeader,
+    GetTopicStatsInfoRequestHeader,
+    QueryConsumeQueueRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+)
+from rmqcli.codec.message import check_topic
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.name_server import DELETE_KV_CONFIG, GET_KV_CONFIG, PUT_KV_CONFIG
+from rmqcli.codec.operations.operation import Operation
+from rmqcli.codec.operations.routes import DELETE_TOPIC_IN_NAMESRV, GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+from rmqcli.codec.operations.topics import (
+    DELETE_TOPIC_IN_BROKER,
+    GET_ALL_TOPIC_CONFIG,
+    GET_TOPIC_CONFIG,
+    GET_TOPIC_STATS_INFO,
+    QUERY_CONSUME_QUEUE,
+    QUERY_TOPIC_CONSUME_BY_WHO,
+    UPDATE_AND_CREATE_STATIC_TOPIC,
+    UPDATE_AND_CREATE_TOPIC,
 )
 
 HeaderT = TypeVar("HeaderT")

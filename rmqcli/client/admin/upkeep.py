@@ -10,16 +10,19 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from codec.bodies.config import encode_properties_text
-from codec.codes import ResponseCode
-from codec.headers.brokers import (
+from rmqcli.client.admin.area import Area
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError, NotSupported, UnexpectedReply, valid
+from rmqcli.codec.bodies.config import encode_properties_text
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.brokers import (
     AddBrokerRequestHeader,
     CheckRocksdbCqWriteProgressRequestHeader,
     ExportRocksDBConfigToJsonRequestHeader,
     RemoveBrokerRequestHeader,
     SetCommitLogReadModeRequestHeader,
 )
-from codec.operations.brokers import (
+from rmqcli.codec.operations.brokers import (
     ADD_BROKER,
     CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
     EXPORT_ROCKSDB_CONFIG_TO_JSON,
@@ -29,10 +32,7 @@ from codec.operations.brokers import (
     SET_COMMITLOG_READ_MODE,
     UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
 )
-from codec.operations.pop import POP_ROLLBACK
-from rmqcli.client.admin.area import Area
-from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, NotSupported, UnexpectedReply, valid
+from rmqcli.codec.operations.pop import POP_ROLLBACK
 
 Failures = dict[str, ClientError]
 NORMAL, RANDOM = 0, 1

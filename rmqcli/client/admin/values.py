@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from codec.bodies.heartbeat import MessageModel, SubscriptionData
-from codec.bodies.running import ClientConnection
-from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
+from rmqcli.codec.bodies.heartbeat import MessageModel, SubscriptionData
+from rmqcli.codec.bodies.running import ClientConnection
+from rmqcli.codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 
 class BrokerSummary(NamedTuple):
@@ -43,7 +43,7 @@ class BrokerLag(NamedTuple):
 
 
 class ConnectedProducer(NamedTuple):
-    """One connection of a producer to a broker. `version` is a number of `codec.versions`."""
+    """One connection of a producer to a broker. `version` is a number of `rmqcli.codec.versions`."""
 
     group: str
     client_id: str

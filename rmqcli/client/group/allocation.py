@@ -1,6 +1,6 @@
 """Strategies that allocate the queues of a topic to the members of a group.
 
-They are those of `codec.allocation`, and those that need more than the two lists (Java
+They are those of `rmqcli.codec.allocation`, and those that need more than the two lists (Java
 `AllocateMessageQueueStrategy`). Every member computes the same allocation from the same two lists, so each
 queue has one owner. `queues` are sorted by topic, broker and number, `clients` lexicographically; `client`
 must be one of them.
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
-from codec.allocation import STRATEGIES, Allocate, averagely, averagely_by_circle, consistent_hash
-from codec.message_queue import MessageQueue
 from rmqcli.client.produce.targets import room_of
+from rmqcli.codec.allocation import STRATEGIES, Allocate, averagely, averagely_by_circle, consistent_hash
+from rmqcli.codec.message_queue import MessageQueue
 
 __all__ = [
     "STRATEGIES",

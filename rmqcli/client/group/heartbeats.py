@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from codec.bodies.heartbeat import ConsumerData, ConsumeType, HeartbeatData, ProducerData, SubscriptionData
-from codec.codes import MASTER_ID
-from codec.headers.clients import UnregisterClientRequestHeader
-from codec.operations.clients import HEART_BEAT, UNREGISTER_CLIENT
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import for_each
 from rmqcli.client.wire.link import Link
+from rmqcli.codec.bodies.heartbeat import (
+    ConsumerData,
+    ConsumeType,
+    HeartbeatData,
+    ProducerData,
+    SubscriptionData,
+)
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.headers.clients import UnregisterClientRequestHeader
+from rmqcli.codec.operations.clients import HEART_BEAT, UNREGISTER_CLIENT
 
 if TYPE_CHECKING:
     from rmqcli.client.group.settings import ConsumerSettings

@@ -16,13 +16,18 @@ from typing import Protocol
 
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.bodies.offsets import OffsetSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.errors import CodecError
-from codec.fastjson_writer import FASTJSON
-from codec.headers.offsets import (
+from rmqcli.client.errors import ClientError
+from rmqcli.client.functions import for_each_broker
+from rmqcli.client.group.settings import ConsumerSettings
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.pull.next_pull import is_younger
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.bodies.offsets import OffsetSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.fastjson_writer import FASTJSON
+from rmqcli.codec.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
@@ -30,9 +35,9 @@ from codec.headers.offsets import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from codec.message import RETRY_PREFIX
-from codec.message_queue import MessageQueue
-from codec.operations.offsets import (
+from rmqcli.codec.message import RETRY_PREFIX
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.offsets import (
     GET_EARLIEST_MSG_STORETIME,
     GET_MAX_OFFSET,
     GET_MIN_OFFSET,
@@ -40,11 +45,6 @@ from codec.operations.offsets import (
     SEARCH_OFFSET_BY_TIMESTAMP,
     UPDATE_CONSUMER_OFFSET,
 )
-from rmqcli.client.errors import ClientError
-from rmqcli.client.functions import for_each_broker
-from rmqcli.client.group.settings import ConsumerSettings
-from rmqcli.client.instance import ClientInstance
-from rmqcli.client.pull.next_pull import is_younger
 from rmqcli.files import replace_file
 
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import trio
 
-from codec.headers.clients import GetConsumerListByGroupRequestHeader
-from codec.message_queue import MessageQueue
-from codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
 from rmqcli.client.errors import ClientError
 from rmqcli.client.group.settings import ConsumerSettings
 from rmqcli.client.instance import ClientInstance
+from rmqcli.codec.headers.clients import GetConsumerListByGroupRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
 
 log = logging.getLogger("rmqcli.client.group.rebalance")
 

@@ -13,14 +13,19 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from codec.bodies.heartbeat import CheckClientRequestBody, ConsumeFromWhere, MessageModel, SubscriptionData
-from codec.errors import SelectorError
-from codec.message import check_topic, retry_topic
-from codec.operations.clients import CHECK_CLIENT_CONFIG
-from codec.selector import ALL, parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest, valid
 from rmqcli.client.group.allocation import Allocate, averagely
 from rmqcli.client.instance import ClientInstance
+from rmqcli.codec.bodies.heartbeat import (
+    CheckClientRequestBody,
+    ConsumeFromWhere,
+    MessageModel,
+    SubscriptionData,
+)
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.message import check_topic, retry_topic
+from rmqcli.codec.operations.clients import CHECK_CLIENT_CONFIG
+from rmqcli.codec.selector import ALL, parse_tags, tag_subscription
 
 MIB = 1024 * 1024
 MAX_DELAY_ORDERLY = 2**31 - 1

@@ -17,10 +17,6 @@ from typing import Unpack
 
 import trio
 
-from codec.bodies.heartbeat import ConsumeType, SubscriptionData
-from codec.bodies.running import ConsumerRunningInfo
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, StartOffsets, offset_store
 from rmqcli.client.group.rebalance import PullRebalance
@@ -37,6 +33,10 @@ from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
 from rmqcli.client.trace.consuming import consume_tracer
+from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 log = logging.getLogger("rmqcli.client.lite")
 LEAVE = 3.0  # seconds to store offsets when the consumer is closed

@@ -11,10 +11,6 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from codec.codes import PullSysFlag, ResponseCode
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported, TopicNotFound
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.settings import LiteSettings, MessageSelector
@@ -31,6 +27,10 @@ from rmqcli.client.pull.next_pull import (
     why_moved,
 )
 from rmqcli.client.results import PullResult, PullStatus
+from rmqcli.codec.codes import PullSysFlag, ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
 
 
 class AssignedQueue:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codec.bodies.offsets import GetConsumerStatusBody
-from codec.bodies.running import ConsumerRunningInfo
-from codec.headers.clients import GetConsumerRunningInfoRequestHeader, NotifyConsumerIdsChangedRequestHeader
-from codec.headers.offsets import GetConsumerStatusRequestHeader
-from codec.message_queue import MessageQueue
-from codec.operations.clients import GET_CONSUMER_RUNNING_INFO, NOTIFY_CONSUMER_IDS_CHANGED
-from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.processor.processor import BrokerRequest
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.headers.clients import (
+    GetConsumerRunningInfoRequestHeader,
+    NotifyConsumerIdsChangedRequestHeader,
+)
+from rmqcli.codec.headers.offsets import GetConsumerStatusRequestHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.clients import GET_CONSUMER_RUNNING_INFO, NOTIFY_CONSUMER_IDS_CHANGED
+from rmqcli.codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT
+from rmqcli.codec.remoting.command import RemotingCommand
 
 
 class ConsumerProcessor:

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from codec.codes import ResponseCode
-from codec.operations.clients import (
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.wire.link import Link
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.operations.clients import (
     CONSUME_MESSAGE_DIRECTLY,
     GET_CONSUMER_RUNNING_INFO,
     NOTIFY_CONSUMER_IDS_CHANGED,
 )
-from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
-from codec.operations.operation import AnyOperation, Operation
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
-from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.wire.link import Link
+from rmqcli.codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from rmqcli.codec.operations.operation import AnyOperation, Operation
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")

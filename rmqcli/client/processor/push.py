@@ -8,15 +8,6 @@ from typing import Any
 
 import trio
 
-from codec.bodies.offsets import ResetOffsetBody
-from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult
-from codec.headers.clients import ConsumeMessageDirectlyResultRequestHeader
-from codec.headers.offsets import ResetOffsetRequestHeader
-from codec.message import MessageExt, retry_topic
-from codec.message_queue import MessageQueue
-from codec.operations.clients import CONSUME_MESSAGE_DIRECTLY
-from codec.operations.offsets import RESET_CONSUMER_CLIENT_OFFSET
-from codec.store.record import decode_record
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.processor.running_info import push_info
@@ -32,6 +23,15 @@ from rmqcli.client.push.state import (
     log,
 )
 from rmqcli.client.wire.messages import unpack
+from rmqcli.codec.bodies.offsets import ResetOffsetBody
+from rmqcli.codec.bodies.running import CMResult, ConsumeMessageDirectlyResult
+from rmqcli.codec.headers.clients import ConsumeMessageDirectlyResultRequestHeader
+from rmqcli.codec.headers.offsets import ResetOffsetRequestHeader
+from rmqcli.codec.message import MessageExt, retry_topic
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.clients import CONSUME_MESSAGE_DIRECTLY
+from rmqcli.codec.operations.offsets import RESET_CONSUMER_CLIENT_OFFSET
+from rmqcli.codec.store.record import decode_record
 
 RESET_WAIT = 10.0  # seconds that running listeners get before the offsets of their queues are moved
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codec.bodies.heartbeat import ConsumeType, SubscriptionData
-from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.versions import CURRENT_VERSION, version_name
 from rmqcli.client.instance import ClientInstance
+from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from rmqcli.codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.versions import CURRENT_VERSION, version_name
 
 if TYPE_CHECKING:
     from rmqcli.client.group.settings import LiteSettings

@@ -13,22 +13,22 @@ from sys import maxsize
 import msgspec
 import trio
 
-from codec.codes import MessageSysFlag
-from codec.compression import compress
-from codec.core.pairs import write_pairs
-from codec.errors import LocalProtocolError
-from codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
-from codec.message import RETRY_PREFIX, Message, PropertyName, SystemTopic, check_topic
-from codec.message_batch import encode_batch
-from codec.message_queue import MessageQueue
-from codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE_V2
-from codec.operations.operation import Operation
-from codec.properties import MAX_PROPERTIES_LENGTH, REPLY_TYPE, encode_properties
-from codec.remoting.command import RemotingCommand
-from codec.remoting.reply_head import SendRequest, SendTemplate
 from rmqcli.client.errors import InvalidRequest, valid
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.wire.requests import request_of
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.compression import compress
+from rmqcli.codec.core.pairs import write_pairs
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from rmqcli.codec.message import RETRY_PREFIX, Message, PropertyName, SystemTopic, check_topic
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE_V2
+from rmqcli.codec.operations.operation import Operation
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH, REPLY_TYPE, encode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.reply_head import SendRequest, SendTemplate
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096

@@ -14,9 +14,6 @@ from typing import Unpack
 
 import trio
 
-from codec.ids import UniqIdFactory
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import (
     UNREACHED,
     BrokerRefused,
@@ -45,6 +42,9 @@ from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import published
 from rmqcli.client.wire.requests import read_header
+from rmqcli.codec.ids import UniqIdFactory
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 
 class ProducerOptions(InstanceOptions, total=False):

@@ -13,21 +13,21 @@ from uuid import uuid4
 
 import trio
 
-from codec.codes import MASTER_ID
-from codec.compression import COMPRESSED
-from codec.errors import CodecError
-from codec.headers.send import ReplyMessageRequestHeader
-from codec.message import Message, MessageExt, PropertyName
-from codec.names import reply_topic
-from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from codec.properties import REPLY_TYPE, decode_properties
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
 from rmqcli.client.identity import Namespace
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.results import SendResult
 from rmqcli.client.wire.messages import unpack
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.compression import COMPRESSED
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.headers.send import ReplyMessageRequestHeader
+from rmqcli.codec.message import Message, MessageExt, PropertyName
+from rmqcli.codec.names import reply_topic
+from rmqcli.codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
+from rmqcli.codec.properties import REPLY_TYPE, decode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
 
 REQUEST_TIMEOUT = 3.0
 PushedReply = BrokerRequest[ReplyMessageRequestHeader, None, bytes, None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codec.codes import ResponseCode
 from rmqcli.client.errors import BrokerRefused, ClientError, NotPermitted
 from rmqcli.client.routing.routes import Route
+from rmqcli.codec.codes import ResponseCode
 
 RETRY_CODES = frozenset(
     {

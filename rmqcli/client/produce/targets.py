@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 
 import trio
 
-from codec.codes import MASTER_ID, RequestCode, ResponseCode
-from codec.core.hashing import java_string_hash
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest, NotFound, NotPermitted
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
+from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
+from rmqcli.codec.core.hashing import java_string_hash
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Selects one of the writable queues, of which there is at least one.

@@ -17,12 +17,6 @@ from typing import Any, NamedTuple, Unpack
 
 import trio
 
-from codec.errors import CodecError
-from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from codec.ids import parse_offset_msg_id
-from codec.message import Message, MessageExt, PropertyName
-from codec.operations.messages import CHECK_TRANSACTION_STATE, END_TRANSACTION
-from codec.store.record import decode_records
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import called
 from rmqcli.client.identity import without_namespace
@@ -32,6 +26,12 @@ from rmqcli.client.produce.targets import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace.records import MessageType, TransactionEnd
 from rmqcli.client.wire.messages import unpack
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message, MessageExt, PropertyName
+from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE, END_TRANSACTION
+from rmqcli.codec.store.record import decode_records
 
 CHECKS_WAITING = 2000  # checkRequestHoldMax
 END_TIMEOUT = 3.0  # seconds to write an outcome, even when cancelled

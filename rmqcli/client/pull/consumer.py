@@ -12,14 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Unpack
 
-from codec.bodies.heartbeat import ConsumeType, SubscriptionData
-from codec.bodies.running import ConsumerRunningInfo
-from codec.codes import MASTER_ID, Perm, PullSysFlag
-from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.message_queue import MessageQueue
-from codec.operations.messages import PULL_MESSAGE
-from codec.operations.operation import Answer, Operation
-from codec.selector import tag_subscription
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.offset_store import OffsetCalls
 from rmqcli.client.group.rebalance import PullRebalance
@@ -32,6 +24,14 @@ from rmqcli.client.pull.next_pull import check_next_offset, place
 from rmqcli.client.results import PULL_STATUSES, PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
+from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.codes import MASTER_ID, Perm, PullSysFlag
+from rmqcli.codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import PULL_MESSAGE
+from rmqcli.codec.operations.operation import Answer, Operation
+from rmqcli.codec.selector import tag_subscription
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even one that does not create groups
 MAX_BATCH = 1024

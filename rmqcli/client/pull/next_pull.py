@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import trio
 from msgspec.structs import force_setattr
 
-from codec.message import MessageExt
 from rmqcli.client.errors import CorruptReply, UnexpectedReply
+from rmqcli.codec.message import MessageExt
 
 log = logging.getLogger("rmqcli.client.pull")
 

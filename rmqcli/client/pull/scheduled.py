@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import trio
 
-from codec.message_queue import MessageQueue
 from rmqcli.client.functions import called
 from rmqcli.client.pull.consumer import PullConsumer
+from rmqcli.codec.message_queue import MessageQueue
 
 NEXT = 0.2
 FAILED = 1.0

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import trio
 
-from codec.message import MessageExt, PropertyName
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import Call, ConsumeContext, ConsumeResult, GroupState, log
+from rmqcli.codec.message import MessageExt, PropertyName
 
 FAIR = 16
 LOCAL_RETRY = 5.0  # seconds until messages that could not be sent back are consumed again

@@ -17,8 +17,6 @@ from typing import Any, Unpack, overload
 
 import trio
 
-from codec.message_queue import MessageQueue
-from codec.selector import ALL
 from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
 from rmqcli.client.group.offset_store import StartOffsets, offset_store
 from rmqcli.client.group.settings import (
@@ -50,6 +48,8 @@ from rmqcli.client.push.state import (
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.trace.consuming import consume_tracer, traced
 from rmqcli.client.trace.dispatcher import Traceable
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.selector import ALL
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0

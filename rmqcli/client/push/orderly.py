@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import trio
 
-from codec.message import MessageExt
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.rebalance import Locks
 from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import Call, GroupState, OrderlyContext, OrderlyResult, log
+from rmqcli.codec.message import MessageExt
 
 LOCKED_AGAIN = 0.01
 CONTINUOUS = 60.0

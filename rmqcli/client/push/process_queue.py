@@ -13,10 +13,10 @@ from itertools import islice
 
 import trio
 
-from codec.codes import MASTER_ID
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client.pull.next_pull import Idle, QueueLife
+from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 PULL_MAX_IDLE = 120.0
 LOCK_VALIDITY = 30.0

@@ -10,11 +10,6 @@ from collections.abc import Callable
 import trio
 from msgspec.structs import replace
 
-from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
-from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.message import RETRY_PREFIX, MessageExt, PropertyName
-from codec.operations.messages import PULL_MESSAGE
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError, TopicNotFound
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.settings import Subscription
@@ -34,6 +29,11 @@ from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.results import PULL_STATUSES, PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
+from rmqcli.codec.codes import MASTER_ID, PullSysFlag, ResponseCode
+from rmqcli.codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rmqcli.codec.message import RETRY_PREFIX, MessageExt, PropertyName
+from rmqcli.codec.operations.messages import PULL_MESSAGE
+from rmqcli.codec.remoting.command import RemotingCommand
 
 # These are plain numbers, because combining flags takes microseconds.
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = map(

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from codec.bodies.offsets import LockBatchRequestBody, UnlockBatchRequestBody
-from codec.message_queue import MessageQueue
-from codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 from rmqcli.client.errors import ClientError, TopicNotFound
 from rmqcli.client.functions import for_each, for_each_broker
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.rebalance import Rebalance, Share
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.state import GroupState, log
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody, UnlockBatchRequestBody
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 
 LOCK_INTERVAL = 20.0
 FIRST_LOCK = 1.0

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from codec.headers.send import ConsumerSendMsgBackRequestHeader
-from codec.message import Message, MessageExt, PropertyName, retry_topic
-from codec.message_queue import MessageQueue
-from codec.operations.messages import CONSUMER_SEND_MSG_BACK
 from rmqcli.client.errors import UNREACHED, ClientError
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.state import GroupState, log
+from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
+from rmqcli.codec.message import Message, MessageExt, PropertyName, retry_topic
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import CONSUMER_SEND_MSG_BACK
 
 SEND_BACK_TIMEOUT = 5.0
 FIRST_RETRY_LEVEL = 3

@@ -12,9 +12,6 @@ from typing import Any, NamedTuple
 
 import trio
 
-from codec.bodies.heartbeat import ConsumeType
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import is_async
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, OffsetStore
@@ -22,6 +19,9 @@ from rmqcli.client.group.settings import PushSettings, Subscription
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.statistics import Statistics
+from rmqcli.codec.bodies.heartbeat import ConsumeType
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 log = logging.getLogger("rmqcli.client.push")
 

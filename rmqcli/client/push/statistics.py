@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from codec.bodies.running import ConsumeStatus
+from rmqcli.codec.bodies.running import ConsumeStatus
 
 SAMPLE_INTERVAL = 10.0
 SAMPLES = 7

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import trio
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 
 LATENCY_MAX = (0.05, 0.1, 0.55, 1.0, 2.0, 3.0, 15.0)
 NOT_AVAILABLE = (0.0, 0.0, 30.0, 60.0, 120.0, 180.0, 600.0)

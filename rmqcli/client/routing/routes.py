@@ -14,13 +14,6 @@ from typing import NamedTuple
 
 import trio
 
-from codec.bodies.route import MAX_QUEUES, TopicRouteData, subscribe_queues
-from codec.codes import MASTER_ID, Perm, ResponseCode
-from codec.headers.routes import GetRouteInfoRequestHeader
-from codec.message import SystemTopic
-from codec.message_queue import MessageQueue
-from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import (
     UNREACHED,
     ClientError,
@@ -32,6 +25,13 @@ from rmqcli.client.errors import (
 )
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, request_of
+from rmqcli.codec.bodies.route import MAX_QUEUES, TopicRouteData, subscribe_queues
+from rmqcli.codec.codes import MASTER_ID, Perm, ResponseCode
+from rmqcli.codec.headers.routes import GetRouteInfoRequestHeader
+from rmqcli.codec.message import SystemTopic
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
+from rmqcli.codec.remoting.command import RemotingCommand
 
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds

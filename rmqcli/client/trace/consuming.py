@@ -9,12 +9,12 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from codec.message import MessageExt, PropertyName
 from rmqcli.client.identity import without_namespace
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.state import Call
 from rmqcli.client.trace.dispatcher import TRACE_TOPIC, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
+from rmqcli.codec.message import MessageExt, PropertyName
 
 
 class ConsumeMark(NamedTuple):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from codec.message import Message, PropertyName
 from rmqcli.client.identity import without_namespace
 from rmqcli.client.results import SendResult, SendStatus
+from rmqcli.codec.message import Message, PropertyName
 
 FIELD = "\x01"
 RECORD = "\x02"

@@ -9,9 +9,9 @@ import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 
-from codec import ids
-from codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_addresses
 from rmqcli.client.errors import InvalidRequest, valid
+from rmqcli.codec import ids
+from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_addresses
 
 _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.bodies.config import load_properties_file
-from codec.edited import unmarked
-from codec.errors import BodyError
-from codec.remoting.signature import Signer
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.codec.bodies.config import load_properties_file
+from rmqcli.codec.edited import unmarked
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.remoting.signature import Signer
 
 
 @dataclass(frozen=True, slots=True)

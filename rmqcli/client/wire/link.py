@@ -16,13 +16,6 @@ from typing import cast
 import outcome
 import trio
 
-from codec.codes import RPC_RESPONSE, ResponseCode
-from codec.errors import CodecError, LocalProtocolError
-from codec.headers.send import SendMessageResponseHeader
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import DirectReaders, encode_frame
-from codec.remoting.reply_head import SendRequest
 from rmqcli.client.errors import (
     ClientError,
     ConnectionLost,
@@ -34,6 +27,13 @@ from rmqcli.client.errors import (
 from rmqcli.client.wire.reader import Answer, Call, Reader
 from rmqcli.client.wire.streams import SendNow, Stream, TcpStream, close_forcefully
 from rmqcli.client.wire.tls_problems import tls_problem
+from rmqcli.codec.codes import RPC_RESPONSE, ResponseCode
+from rmqcli.codec.errors import CodecError, LocalProtocolError
+from rmqcli.codec.headers.send import SendMessageResponseHeader
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection, ReceiveError
+from rmqcli.codec.remoting.frame import DirectReaders, encode_frame
+from rmqcli.codec.remoting.reply_head import SendRequest
 
 MAX_QUEUED = 8 * 1024 * 1024
 TOGETHER = 32

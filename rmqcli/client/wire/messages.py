@@ -14,13 +14,13 @@ from typing import NamedTuple
 import trio
 from msgspec.structs import force_setattr
 
-from codec.compression import COMPRESSED, MAX_DECOMPRESSED, decompress
-from codec.errors import BodyError, CodecError
-from codec.inner_batch import INNER_BATCH, unwrapped
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.store.record import decode_records
 from rmqcli.client.errors import CorruptReply
+from rmqcli.codec.compression import COMPRESSED, MAX_DECOMPRESSED, decompress
+from rmqcli.codec.errors import BodyError, CodecError
+from rmqcli.codec.inner_batch import INNER_BATCH, unwrapped
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.store.record import decode_records
 
 log = logging.getLogger("rmqcli.client.pull")
 

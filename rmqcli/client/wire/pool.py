@@ -10,9 +10,6 @@ from typing import Any
 
 import trio
 
-from codec.codes import RequestCode as R
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import Signer
 from rmqcli.client.errors import (
     ConnectionFailed,
     InvalidRequest,
@@ -23,6 +20,9 @@ from rmqcli.client.errors import (
 from rmqcli.client.wire.addresses import AddressMap
 from rmqcli.client.wire.link import Link, OnRequest, Request
 from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, Stream, close_forcefully, opened
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import Signer
 
 VIP_CODES = frozenset(
     {

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sized
 
 import trio
 
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection
 
 LOOKS = 32
 LOOK_SECONDS = 150e-6  # the time that LOOKS polls take on an idle processor

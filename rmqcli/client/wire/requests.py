@@ -1,16 +1,16 @@
-"""Requests of this client and typed contents of replies, by the table of operations (`codec.operations`)."""
+"""Requests of this client and typed contents of replies, by the table of operations (`rmqcli.codec.operations`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from codec.codes import LanguageCode, ResponseCode
-from codec.errors import CodecError
-from codec.remoting.command import RemotingCommand
 from rmqcli.client.errors import UnexpectedReply, refusal
+from rmqcli.codec.codes import LanguageCode, ResponseCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
-    from codec.operations.operation import Answer, Operation
+    from rmqcli.codec.operations.operation import Answer, Operation
 
 _PYTHON = LanguageCode.PYTHON
 

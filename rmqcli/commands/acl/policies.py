@@ -18,7 +18,7 @@ from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.render.table import BROKER, USER, Column
 
 if TYPE_CHECKING:
-    from codec.bodies.acl import AclInfo
+    from rmqcli.codec.bodies.acl import AclInfo
 
 UserTextOption = Annotated[
     str | None, Option("--user", metavar="TEXT", help="Only users whose names contain TEXT.")

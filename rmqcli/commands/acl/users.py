@@ -30,8 +30,8 @@ from rmqcli.commands.common.secrets import read_secret
 from rmqcli.render.table import BROKER, USER, Column
 
 if TYPE_CHECKING:
-    from codec.bodies.acl import UserInfo
     from rmqcli.client import Admin, TopicChange
+    from rmqcli.codec.bodies.acl import UserInfo
 
 ContainsOption = Annotated[
     str | None, Option("--contains", metavar="TEXT", help="Only users whose names contain TEXT.")
@@ -143,7 +143,7 @@ def create(
     authenticationEnabled=false. Brokers that already have the user, refuse or do not respond are reported,
     and the exit code is 3.
     """
-    from codec.bodies.acl import UserInfo
+    from rmqcli.codec.bodies.acl import UserInfo
 
     kind = _type_of(user_type)
     password = read_secret(password_file, "password", "--password-file")
@@ -178,7 +178,7 @@ def update(
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the user, refuse or
     do not respond are reported, and the exit code is 3.
     """
-    from codec.bodies.acl import UserInfo
+    from rmqcli.codec.bodies.acl import UserInfo
 
     kind = _type_of(user_type)
     if status is not None and status not in STATUSES:

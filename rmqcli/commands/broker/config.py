@@ -120,7 +120,7 @@ def diff(
     default, then one value for each broker, in the order of their names. Brokers that do not respond are
     reported, and the exit code is 3.
     """
-    from broker.config import SECRETS
+    from rmqcli.broker.config import SECRETS
     from rmqcli.plans.properties import compared, is_of_one_broker
     from rmqcli.render.table import show_matrix
 
@@ -148,7 +148,7 @@ def diff(
 
 def _defaults(tables: Collection[Mapping[str, str]]) -> dict[str, str]:
     """Return the defaults of the properties that any of the brokers lists; others exist only in `rmq broker`."""
-    from broker.config import BrokerConfig, config_properties
+    from rmqcli.broker.config import BrokerConfig, config_properties
 
     return {
         name: value

@@ -18,7 +18,7 @@ from rmqcli.render.table import BROKER, Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
-    from codec.bodies.controller import HARuntimeInfo
+    from rmqcli.codec.bodies.controller import HARuntimeInfo
 
 STATES = "state of replication"
 OffsetArgument = Annotated[int, Argument(metavar="OFFSET", help="Offset of the commit log, in bytes.")]

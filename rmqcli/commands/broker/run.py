@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from codec.ids import split_address
 from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.ids import split_address
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_server
@@ -21,8 +21,8 @@ from rmqcli.extras import require
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
-    from broker.config import BrokerConfig
-    from broker.net.tls.acceptor import TlsAcceptor
+    from rmqcli.broker.config import BrokerConfig
+    from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 
 StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder (storePathRootDir).")
@@ -54,7 +54,7 @@ def run(
     server comes from -n, namesrvAddr in the file, RMQ_NAMESRV or NAMESRV_ADDR; without any of these, the
     broker does not register.
     """
-    from broker.config import BrokerConfig
+    from rmqcli.broker.config import BrokerConfig
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
     if metrics is not None:
@@ -80,7 +80,7 @@ def run(
 async def _start(
     stack: AsyncExitStack, settings: Settings, config: BrokerConfig, tls: TlsAcceptor, metrics: int | None
 ) -> None:
-    from broker.node import open_broker
+    from rmqcli.broker.node import open_broker
     from rmqcli.commands.common.listening import warn_of_address
     from rmqcli.commands.common.serving import announce, opened
 

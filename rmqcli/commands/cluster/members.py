@@ -115,7 +115,7 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     address, language, version. Exit code 4 if no producer of GROUP is connected. Brokers that do not respond
     are reported, and the exit code is 3.
     """
-    from codec.versions import version_name
+    from rmqcli.codec.versions import version_name
     from rmqcli.render import show_rows
 
     columns = [

@@ -19,8 +19,8 @@ from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import Column, objects, show_rows
 
 if TYPE_CHECKING:
-    from broker.config import BrokerConfig, NamesrvConfig
-    from broker.net.tls.acceptor import TlsAcceptor
+    from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+    from rmqcli.broker.net.tls.acceptor import TlsAcceptor
     from rmqcli.client import Admin, TopicChange
     from rmqcli.plans.properties import Change, Tables
 
@@ -51,10 +51,10 @@ class Configuration(OptionGroup):
 
         Warn about unknown and unsupported properties; turn ConfigError into a usage error.
         """
-        from broker.config import BrokerConfig, config_from_properties, ignored
-        from broker.config.checks import unsupported
-        from broker.config.tls import is_tls_name
-        from broker.errors import ConfigError
+        from rmqcli.broker.config import BrokerConfig, config_from_properties, ignored
+        from rmqcli.broker.config.checks import unsupported
+        from rmqcli.broker.config.tls import is_tls_name
+        from rmqcli.broker.errors import ConfigError
 
         try:
             config, unknown = config_from_properties(kind, {**defaults, **self.given(), **fixed})
@@ -75,7 +75,7 @@ class Configuration(OptionGroup):
         """Return the acceptor of TLS connections, configured by the TLS properties and the global options. It
         also secures connections to name servers. `is_alone`: the only name server is in this process.
         """
-        from broker.net.tls.acceptor import TlsAcceptor
+        from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 
         options = settings.given
         given = {
@@ -97,8 +97,8 @@ class Configuration(OptionGroup):
 
 def properties_of(path: Path) -> dict[str, str]:
     """Return the properties in a file. Raise CommandError if it cannot be read."""
-    from broker.config import read_properties
-    from broker.errors import ConfigError
+    from rmqcli.broker.config import read_properties
+    from rmqcli.broker.errors import ConfigError
 
     try:
         return read_properties(path)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from codec.ids import join_address, split_address
 from rmqcli.cli.options import OptionGroup
+from rmqcli.codec.ids import join_address, split_address
 from rmqcli.doctor.reaching import kind_of
 from rmqcli.render.output import warn
 
@@ -98,7 +98,7 @@ def is_open(host: str) -> bool:
 
 def local_address(bound: str) -> str:
     """Return an address through which this machine reaches its server that is bound to `bound`."""
-    from broker.net.network import WILDCARDS
+    from rmqcli.broker.net.network import WILDCARDS
 
     if bound not in WILDCARDS:
         return bound
@@ -109,7 +109,7 @@ def told_address(bound: str, port: int, broker: str) -> str:
     """Return "host:port" of a name server as clients see it: with the host of its broker if it listens on all
     addresses.
     """
-    from broker.net.network import WILDCARDS
+    from rmqcli.broker.net.network import WILDCARDS
 
     host = split_address(broker)[0] if bound in WILDCARDS else bound
     return join_address(host, port)
@@ -121,7 +121,7 @@ def warn_of_address(advertised: str, *, bound: str | None = None, namesrv: str |
     It is meant for other machines if it listens on all addresses (`bound`), or if its name server is on
     another machine.
     """
-    from broker.net.network import WILDCARDS
+    from rmqcli.broker.net.network import WILDCARDS
 
     others = [address for address in (namesrv or "").split(";") if address.strip()]
     remote = any(kind_of(address.strip()) != "loopback" for address in others)

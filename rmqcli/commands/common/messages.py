@@ -14,7 +14,7 @@ from rmqcli.cli.options import FormatOption, OptionGroup
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from codec.message import MessageExt
+    from rmqcli.codec.message import MessageExt
     from rmqcli.render.text import Bodies
 
 _AROUND = 4  # rows of a terminal that the body leaves free, and columns of its indentation

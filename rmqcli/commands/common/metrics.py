@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
 
-from codec.ids import join_address
 from rmqcli.cli.account import account
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.ids import join_address
 
 if TYPE_CHECKING:
-    from broker.config import BrokerConfig
-    from broker.net.tls.acceptor import TlsAcceptor
+    from rmqcli.broker.config import BrokerConfig
+    from rmqcli.broker.net.tls.acceptor import TlsAcceptor
     from rmqcli.client.wire.streams import Stream
 
 MetricsOption = Annotated[

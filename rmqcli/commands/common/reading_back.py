@@ -11,8 +11,8 @@ import trio
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 
 if TYPE_CHECKING:
-    from broker.store import MessageStore
-    from broker.store.readiness import InThread
+    from rmqcli.broker.store import MessageStore
+    from rmqcli.broker.store.readiness import InThread
     from rmqcli.store.verify.findings import Finding
     from rmqcli.store.verify.read_back import ReadBack
 
@@ -57,7 +57,7 @@ class ReadingBack:
         return self._store.commit_log_min_offset == self._store.commit_log_max_offset
 
     def _from(self, begin: int) -> ReadBack:
-        from codec.store.delay_levels import DelayLevels
+        from rmqcli.codec.store.delay_levels import DelayLevels
         from rmqcli.store.verify.read_back import ReadBack
 
         config = self._store.config

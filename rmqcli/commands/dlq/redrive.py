@@ -122,7 +122,7 @@ def drop(
 
 
 def _drop_all(settings: Settings, group: str, *, dry_run: bool, yes: bool) -> None:
-    from codec.names import dlq_topic
+    from rmqcli.codec.names import dlq_topic
 
     topic = dlq_topic(group)
     failures: Failures = {}

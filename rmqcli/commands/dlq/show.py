@@ -21,8 +21,8 @@ from rmqcli.render.text import age, local_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codec.message import MessageExt
     from rmqcli.client import Admin
+    from rmqcli.codec.message import MessageExt
     from rmqcli.dead_letters.letter import Selection
 
 SomeGroupArgument = Annotated[

@@ -82,7 +82,7 @@ def _expanded(wanted: Sequence[str], known: Collection[str], place: str) -> list
 
 def _matches(name: str, pattern: str) -> bool:
     """Return whether a name matches; retry and dead-letter topics only match patterns that start with %."""
-    from codec.names import is_system_topic
+    from rmqcli.codec.names import is_system_topic
 
     is_meant = not name.startswith("%") or pattern.startswith("%")
     return is_meant and fnmatchcase(name, pattern) and not is_system_topic(name)
@@ -120,8 +120,8 @@ def rows_of_stores(stores: Sequence[Path], names: Sequence[str], chosen: Selecti
 
 
 def _tags(expression: str) -> frozenset[str]:
-    from codec.errors import SelectorError
-    from codec.selector import parse_tags
+    from rmqcli.codec.errors import SelectorError
+    from rmqcli.codec.selector import parse_tags
 
     try:
         return parse_tags(expression)

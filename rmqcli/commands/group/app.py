@@ -11,8 +11,8 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.commands.common.outcome import Failures
 
 if TYPE_CHECKING:
-    from codec.bodies.running import ConsumerConnection
     from rmqcli.client import Admin
+    from rmqcli.codec.bodies.running import ConsumerConnection
 
 app = command_group("group", "Show and change consumer groups: lag, clients, settings.")
 

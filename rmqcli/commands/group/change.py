@@ -23,8 +23,8 @@ from rmqcli.render.output import note, warn
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
-    from codec.bodies.config import SubscriptionGroupConfig
     from rmqcli.client import Admin, TopicChange
+    from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 
 AllOption = Annotated[bool, Option("--all", "-a", help="Delete offsets, retry topic and dead letters too.")]
 
@@ -45,7 +45,7 @@ def delete(
     reported: most brokers create the group again for them. Brokers that do not respond are reported with the
     topics they keep, and the exit code is 3.
     """
-    from codec.names import is_system_group
+    from rmqcli.codec.names import is_system_group
 
     if is_system_group(group):
         raise CommandError(f"group {group} is a system group and cannot be deleted")
@@ -240,8 +240,8 @@ def create(
     require it to exist. A group that exists is refused (exit code 1): --if-missing leaves it as it is,
     --replace overwrites its settings.
     """
-    from codec.bodies.config import SubscriptionGroupConfig
-    from codec.names import is_system_group
+    from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+    from rmqcli.codec.names import is_system_group
 
     if is_system_group(group):
         raise CommandError(f"group {group} is a system group")
@@ -262,9 +262,9 @@ async def _create(
     admin: Admin, config: SubscriptionGroupConfig, masters: Masters, existing: Existing
 ) -> tuple[TopicChange, list[str]]:
     """Return the change, and the brokers that had the group before."""
-    from codec.message import check_group
     from rmqcli.client import TopicChange
     from rmqcli.client.errors import valid
+    from rmqcli.codec.message import check_group
 
     group = config.group_name
     valid(check_group, group)

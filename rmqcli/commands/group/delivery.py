@@ -18,8 +18,8 @@ from rmqcli.commands.group.app import GroupArgument, app, chosen_clients, online
 from rmqcli.render.table import CLIENT, Column
 
 if TYPE_CHECKING:
-    from codec.bodies.running import ConsumeMessageDirectlyResult
     from rmqcli.client import Admin
+    from rmqcli.codec.bodies.running import ConsumeMessageDirectlyResult
 
 OneClientOption = Annotated[
     str | None, Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")
@@ -67,8 +67,8 @@ def deliver(
 async def _delivered(
     admin: Admin, group: str, topic: str, msg_id: str, client: str | None
 ) -> tuple[str, ConsumeMessageDirectlyResult]:
-    from codec.codes import ResponseCode
     from rmqcli.client import BrokerRefused
+    from rmqcli.codec.codes import ResponseCode
 
     chosen = chosen_clients(await online_clients(admin, group), group, client)[0]
     found = await admin.messages.query_by_id(topic, msg_id)

@@ -27,9 +27,14 @@ from rmqcli.render.table import BROKER, CLIENT, QUEUE, TOPIC, Column
 from rmqcli.render.text import local_seconds, one_line
 
 if TYPE_CHECKING:
-    from codec.bodies.config import SubscriptionGroupConfig
-    from codec.bodies.running import ConsumerConnection, ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
     from rmqcli.client import Admin, GroupDescription
+    from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+    from rmqcli.codec.bodies.running import (
+        ConsumerConnection,
+        ConsumerRunningInfo,
+        ConsumeStatus,
+        ProcessQueueInfo,
+    )
     from rmqcli.doctor.finding import Finding
 
 
@@ -391,7 +396,7 @@ def clients(group: GroupArgument, settings: Settings) -> None:
 
 
 def _show_clients(settings: Settings, found: ConsumerConnection) -> None:
-    from codec.versions import version_name
+    from rmqcli.codec.versions import version_name
     from rmqcli.render import show_rows
 
     subscriptions = [

@@ -15,7 +15,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.render.text import listed, many
 
 if TYPE_CHECKING:
-    from codec.store.delay_levels import DelayLevels
+    from rmqcli.codec.store.delay_levels import DelayLevels
     from rmqcli.render.table import Column
 
 app = command_group("inspect", "Read, verify, rebuild and salvage store files.")
@@ -117,7 +117,7 @@ def backup_of(store: Path, name: str) -> str | None:
 
 def delays_of(text: str | None) -> DelayLevels:
     """Return the levels of --delay-levels, or RocketMQ's own."""
-    from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+    from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 
     try:
         return DEFAULT_LEVELS if text is None else DelayLevels(text)

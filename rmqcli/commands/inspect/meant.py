@@ -13,7 +13,7 @@ def note_meant(path: Path, *, topics: Collection[str] | None = None, group: str 
 
     Note nothing for a file, or if tables are missing or damaged: inspections report those themselves.
     """
-    from codec.errors import CorruptionError
+    from rmqcli.codec.errors import CorruptionError
 
     try:
         for kind, names, known in _tables(path, topics or (), group):

@@ -78,7 +78,7 @@ def consumequeue(
     tags_code; --tag compares hashes. -f prints the messages of the entries in queue order; -f, --key and
     times read the commit log.
     """
-    from codec.selector import parse_tags, tag_codes
+    from rmqcli.codec.selector import parse_tags, tag_codes
     from rmqcli.store import queue_folders
     from rmqcli.store.read.consume_queue import batch_topics
     from rmqcli.store.select.entries import EntryChoice, messages_of

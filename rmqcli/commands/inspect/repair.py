@@ -80,8 +80,8 @@ def rebuild(
 
 def _shape(path: Path, config: Path | None, sets: list[str]) -> Any:
     """Return the shape of the new files; raise a usage error if a size is unknown or wrong."""
-    from codec.bodies.config import load_properties_file
-    from codec.errors import BodyError
+    from rmqcli.codec.bodies.config import load_properties_file
+    from rmqcli.codec.errors import BodyError
     from rmqcli.grammar.values import by_name
     from rmqcli.store.repair.rebuild import shape_of
 

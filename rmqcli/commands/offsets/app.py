@@ -26,7 +26,7 @@ CreateGroupOption = Annotated[
 
 def check_group_name(group: str) -> None:
     """Raise a usage error for a name that no consumer can have; brokers keep offsets under any name."""
-    from codec.message import check_group
+    from rmqcli.codec.message import check_group
 
     try:
         check_group(group)

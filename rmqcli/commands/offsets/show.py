@@ -19,8 +19,8 @@ from rmqcli.render import Column, show_rows
 from rmqcli.render.table import BROKER, CLIENT, QUEUE, show_objects
 
 if TYPE_CHECKING:
-    from codec.message_queue import MessageQueue
     from rmqcli.client import Admin
+    from rmqcli.codec.message_queue import MessageQueue
 
 TopicOption = Annotated[str | None, Option("--topic", "-T", metavar="TOPIC", help="Limit to this topic.")]
 ClientsOption = Annotated[

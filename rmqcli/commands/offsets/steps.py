@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from codec.edited import unmarked
-from codec.message_queue import MessageQueue
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
@@ -29,6 +27,8 @@ from rmqcli.client import (
     ResetTarget,
 )
 from rmqcli.client.wire.addresses import name_servers
+from rmqcli.codec.edited import unmarked
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import agreed, confirm, partial_code, say_done
 from rmqcli.render import Column, Output
@@ -332,7 +332,7 @@ class Reset:
 
     async def _changed(self, admin: Admin, plan: ResetPlan, way: Way) -> ResetResult:
         if way.create_group and self._missing:
-            from codec.bodies.config import SubscriptionGroupConfig
+            from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 
             config = SubscriptionGroupConfig(group_name=plan.group)
             made = await admin.groups.create(config, brokers=self._missing)

@@ -17,8 +17,8 @@ from rmqcli.commands.topic.app import app
 from rmqcli.render.output import note
 
 if TYPE_CHECKING:
-    from codec.message_queue import MessageQueue
     from rmqcli.client import Admin
+    from rmqcli.codec.message_queue import MessageQueue
 
 ClientsArgument = Annotated[
     list[str] | None, Argument(metavar="CLIENT", help="IDs of clients, or IP addresses.")

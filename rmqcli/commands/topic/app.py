@@ -15,8 +15,8 @@ from rmqcli.cli.options import OptionGroup
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from codec.message_queue import MessageQueue
     from rmqcli.client import Admin
+    from rmqcli.codec.message_queue import MessageQueue
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
 order_group = command_group("order", "Show and change the layout of ordered topics.")

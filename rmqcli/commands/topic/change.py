@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from codec.codes import Perm
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.options import ClusterOption, Masters, TopicArgument, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
+from rmqcli.codec.codes import Perm
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import FileOption, apply_file
 from rmqcli.commands.common.configuration import DryRunOption
@@ -23,8 +23,8 @@ from rmqcli.render.output import note, warn
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
-    from codec.message_queue import MessageQueue
     from rmqcli.client import Admin, TopicChange
+    from rmqcli.codec.message_queue import MessageQueue
     from rmqcli.plans.topics import Writing
 
 
@@ -38,7 +38,7 @@ def delete(
     required. Brokers of 4.9 keep the offsets of consumer groups, and the groups are reported: if the topic is
     created again, it starts at offset 0, and the groups would skip messages below their old offsets.
     """
-    from codec.names import is_system_topic
+    from rmqcli.codec.names import is_system_topic
 
     if is_system_topic(topic):
         raise CommandError(f"topic {topic} is a system topic and cannot be deleted")

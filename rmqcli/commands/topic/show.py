@@ -17,8 +17,8 @@ from rmqcli.commands.common.watching import WatchOption, watchable, watched
 from rmqcli.commands.topic.app import AllTopicsOption, app, perm_text
 
 if TYPE_CHECKING:
-    from codec.bodies.config import TopicConfig
     from rmqcli.client import Admin
+    from rmqcli.codec.bodies.config import TopicConfig
     from rmqcli.plans.topics import TopicRate, TopicTotal
 
 LongOption = Annotated[bool, Option("--long", help="Show the settings of each topic on each broker.")]

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from codec.errors import CorruptionError
-from codec.names import LMQ_PREFIX
-from codec.scan.arrow import to_arrow
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.names import LMQ_PREFIX
+from rmqcli.codec.scan.arrow import to_arrow
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import Part, last_indexed, newest_entry, scan_part
 from rmqcli.export.from_store.queue_check import (

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.errors import CorruptionError
-from codec.scan.arrow import scan_batches
-from codec.store.index_file import HEADER, decode_header
-from codec.store.record import decode_record, scan_record, store_timestamp_at
-from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.scan.arrow import scan_batches
+from rmqcli.codec.store.index_file import HEADER, decode_header
+from rmqcli.codec.store.record import decode_record, scan_record, store_timestamp_at
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.queue_check import UnsoundQueue, last_place
 from rmqcli.export.from_store.row_filter import RowFilter

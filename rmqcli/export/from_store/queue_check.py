@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.core.hashing import tags_code
-from codec.errors import CorruptionError
-from codec.names import LMQ_PREFIX, SystemTopic
-from codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
-from codec.scan.entries import entry_columns
-from codec.store.consume_queue import ENTRY
+from rmqcli.codec.core.hashing import tags_code
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
+from rmqcli.codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
+from rmqcli.codec.scan.entries import entry_columns
+from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.lives import explained, is_another

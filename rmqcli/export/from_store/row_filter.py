@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from codec.bodies.config import parse_properties
-from codec.codes import MessageSysFlag, Perm
-from codec.errors import CorruptionError
-from codec.inner_batch import WRAPPED
-from codec.names import is_system_topic, reply_topic
-from codec.scan.arrow import inner_rows
-from codec.scan.arrow_arrays import select
+from rmqcli.codec.bodies.config import parse_properties
+from rmqcli.codec.codes import MessageSysFlag, Perm
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.inner_batch import WRAPPED
+from rmqcli.codec.names import is_system_topic, reply_topic
+from rmqcli.codec.scan.arrow import inner_rows
+from rmqcli.codec.scan.arrow_arrays import select
 from rmqcli.export.errors import SourceError
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.store.read.files import DamagedFile

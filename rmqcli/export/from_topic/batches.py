@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import trio
 
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.scan.arrow import schema
-from codec.store.record_filter import COLUMNS
 from rmqcli.client import ClientError, InvalidRequest, NotFound, NotPermitted, PullConsumer, PullStatus
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.scan.arrow import schema
+from rmqcli.codec.store.record_filter import COLUMNS
 from rmqcli.render.output import warn
 from rmqcli.words import gone
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import trio
 
-from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError, PullConsumer
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange, first_error, patiently
 from rmqcli.export.lives import explained, is_another
 from rmqcli.export.output.manifest import LastRow, Manifest, QueueKey

@@ -74,7 +74,7 @@ class Layout:
         """Return the schema of all possible columns."""
         import pyarrow as pa
 
-        from codec.scan.arrow import schema
+        from rmqcli.codec.scan.arrow import schema
 
         more = [pa.field(BODY_TEXT, pa.string()), *self.transform.fields]
         return pa.schema([*schema(), *more])

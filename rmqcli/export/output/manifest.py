@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from codec.codes import MessageSysFlag
+from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.export.errors import ExportError, OutputExists
 from rmqcli.export.output.layout import Layout
 from rmqcli.files import replace_file

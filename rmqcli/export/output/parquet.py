@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from codec.scan.arrow_arrays import select, size_of
+from rmqcli.codec.scan.arrow_arrays import select, size_of
 from rmqcli.export.output.folder import Place
 from rmqcli.export.output.layout import PARTITIONS, Layout
 from rmqcli.export.output.manifest import SpanTally

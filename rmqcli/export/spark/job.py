@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import trio
 
-from codec.errors import CorruptionError
 from rmqcli.client import ClientError, PullConsumer
+from rmqcli.codec.errors import CorruptionError
 from rmqcli.export import packing
 from rmqcli.export.errors import DecodeError, ExportError
 from rmqcli.export.from_store import packing as store_parts

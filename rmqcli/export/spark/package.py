@@ -14,7 +14,6 @@ import sysconfig
 import zipfile
 from collections.abc import Collection, Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +25,8 @@ EXTRAS = ("spark", "decode")
 """The extra that executors need, and the one that they need for typed bodies."""
 REQUIRED = ("pyarrow", "numpy", "pandas")
 OF_SPARK = frozenset(("pyspark", "py4j"))
-OWN = ("rmqcli", "codec", "broker")
+ROOT = Path(__file__).parents[3]
+"""The folder in which this package is installed."""
 FOLDER = "rmq"
 """The folder in which executors find the packages."""
 THIS_PYTHON = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}, " + (
@@ -138,7 +138,7 @@ def _own_files() -> Iterator[tuple[str, Path]]:
 
 
 def _files(found: Iterable[Distribution]) -> Iterator[tuple[str, Path]]:
-    beginnings = ("../", "/", "rmq_core__mypyc.", *(f"{name}/" for name in OWN))
+    beginnings = ("../", "/", "rmq_core__mypyc.", "rmqcli/")
     for one in found:
         if one.files is None:
             raise PackageError(f"package {one.name} has no list of its files: install it with pip")

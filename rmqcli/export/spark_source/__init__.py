@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codec.lazy import lazy_names
+from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.option_values import OptionError as OptionError

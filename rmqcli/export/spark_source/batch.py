@@ -15,8 +15,8 @@ from typing import Any
 import trio
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from codec.selector import parse_tags
 from rmqcli.client import PullConsumer
+from rmqcli.codec.selector import parse_tags
 from rmqcli.export.errors import ExportError, SourceError
 from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart, in_tasks, sized

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 
 EARLIEST = -2
 LATEST = -1

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import queues_from_json
 from rmqcli.grammar.values import GrammarError, parse_size

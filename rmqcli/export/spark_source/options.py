@@ -359,8 +359,8 @@ def _check(found: ReadOptions) -> None:
 
 def _check_expression(selector: str) -> None:
     """Refuse an expression that does not parse, because a broker would let every message through."""
-    from codec.errors import SelectorError
-    from codec.selector import Dialect, parse_sql92
+    from rmqcli.codec.errors import SelectorError
+    from rmqcli.codec.selector import Dialect, parse_sql92
 
     try:
         parse_sql92(selector, Dialect.V5)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trio
 
-from codec.errors import CodecError
 from rmqcli.client import (
     Admin,
     ClientError,
@@ -26,6 +25,7 @@ from rmqcli.client import (
     NotPermitted,
     PullConsumer,
 )
+from rmqcli.codec.errors import CodecError
 from rmqcli.export.errors import ExportError
 from rmqcli.render.output import warn
 from rmqcli.words import many

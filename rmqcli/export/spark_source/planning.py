@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import trio
 
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.names import is_system_topic
 from rmqcli.client import Admin, NoRoute, PullConsumer, PullStatus
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import is_system_topic
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_topic.batches import BATCH_BYTES, BATCH_MESSAGES, QueueRange, first_error, to_batch
 from rmqcli.export.from_topic.ranges import bytes_of, in_tasks

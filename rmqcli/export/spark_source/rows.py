@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
-from codec.properties import CLOSED_TO_SENDERS
-from codec.scan.arrow import schema as export_schema
 from rmqcli.client import by_hash
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.properties import CLOSED_TO_SENDERS
+from rmqcli.codec.scan.arrow import schema as export_schema
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import WriteOptions

@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError, PullConsumer
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.ranges import mean_sizes
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import trio
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import Producer, split_batch
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import first_error
 from rmqcli.export.spark_source.options import WriteOptions
 from rmqcli.export.spark_source.outages import plainly, writing

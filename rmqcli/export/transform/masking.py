@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from codec.scan.columns import ends_of
+from rmqcli.codec.scan.columns import ends_of
 from rmqcli.export.errors import MaskError
 
 

@@ -27,7 +27,7 @@ class Sample:
         """Return the chosen rows of a batch."""
         import numpy as np
 
-        from codec.scan.arrow_arrays import select
+        from rmqcli.codec.scan.arrow_arrays import select
 
         chosen = [
             number for number, one in enumerate(batch["msg_id"].to_pylist()) if _hash(one or "") < self.limit

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import stored
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.plans import properties, settings
 from rmqcli.plans.metadata.document import ENTRIES
 from rmqcli.plans.metadata.planning import Step

@@ -29,10 +29,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
-from codec.edited import unmarked
-from codec.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic, reply_topic
 from rmqcli.client.admin.topics import ORDER_NAMESPACE
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.edited import unmarked
+from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic, reply_topic
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.plans.properties import is_of_one_broker
 from rmqcli.plans.settings import GROUPS, TOPICS, Kind, entry_of

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
-from codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
-from codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from rmqcli.client import Admin, ClientError
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+from rmqcli.codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
+from rmqcli.codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from rmqcli.plans.metadata.document import ORDER, Metadata, Places, Setting, without_own
 
 Failures: TypeAlias = "dict[str, ClientError]"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codec.bodies.route import ClusterInfo
 from rmqcli.client import ClientError
+from rmqcli.codec.bodies.route import ClusterInfo
 from rmqcli.doctor.brokers import DISK_FAIL, DISK_WARN, disk_ratio
 from rmqcli.doctor.survey import Reading, Seat
 from rmqcli.plans.properties import Compared

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from codec.bodies.heartbeat import MessageModel
 from rmqcli.client.admin.values import BEYOND_END, BROADCASTING, BrokerLag
+from rmqcli.codec.bodies.heartbeat import MessageModel
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.members import judged

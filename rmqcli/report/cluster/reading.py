@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from codec.bodies.route import ClusterInfo
-from codec.names import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
+from rmqcli.codec.bodies.route import ClusterInfo
+from rmqcli.codec.names import DLQ_PREFIX
 from rmqcli.doctor.group_facts import Members, members_of
 from rmqcli.doctor.survey import Reading, Seat, Survey, examine, seat_label
 from rmqcli.plans.topics import application_topics

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
-from codec.bodies.stats import TopicOffset
-from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import stored
+from rmqcli.codec.bodies.stats import TopicOffset
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.plans.topics import rate_of, total_of
 
 HOURS = 24

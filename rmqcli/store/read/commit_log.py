@@ -16,14 +16,14 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from codec.compression import COMPRESSED, decompress
-from codec.core.record import RecordScan
-from codec.core.walk import UNWRITTEN, Walk
-from codec.errors import BodyError, CorruptionError
-from codec.inner_batch import unwrapped
-from codec.message import MessageExt
-from codec.store.record import decode_record, peek_record, scan_record, store_timestamp_at
-from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
+from rmqcli.codec.compression import COMPRESSED, decompress
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.walk import UNWRITTEN, Walk
+from rmqcli.codec.errors import BodyError, CorruptionError
+from rmqcli.codec.inner_batch import unwrapped
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store.record import decode_record, peek_record, scan_record, store_timestamp_at
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.consume_queue import QueueEntry
 from rmqcli.store.read.files import (

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.errors import CorruptionError
-from codec.store.file_names import is_file_name
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.file_names import is_file_name
 
 
 class NamedFile(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.hashing import index_key_hash
-from codec.errors import CorruptionError
-from codec.store.file_names import is_file_name, is_index_file_name
-from codec.store.index_file import (
+from rmqcli.codec.core.hashing import index_key_hash
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.file_names import is_file_name, is_index_file_name
+from rmqcli.codec.store.index_file import (
     ITEM,
     SLOT,
     IndexHeader,

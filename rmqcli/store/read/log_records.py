@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from codec.errors import CorruptionError
-from codec.message import MessageExt
-from codec.store.record_filter import RecordFilter
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLogFiles, Found, Place, stored_message, walk_file
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage
@@ -64,7 +64,7 @@ def _blocks(
 ) -> Iterable[tuple[int, list[int]]]:
     if not is_vectorised() or (chosen.is_open and wanted == OffsetRange()):
         return ()
-    from codec.scan.predicate import candidate_records
+    from rmqcli.codec.scan.predicate import candidate_records
 
     return candidate_records(data, file.base, *wanted.bounds, chosen, block_records())
 
@@ -121,7 +121,7 @@ def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordF
 
     Raises CorruptionError at an unusual record.
     """
-    from codec.scan.predicate import last_candidates
+    from rmqcli.codec.scan.predicate import last_candidates
 
     found: list[int] = []
     positions, damage = _walked(file, data)
@@ -138,7 +138,7 @@ def _walked(file: NamedFile, data: memoryview) -> tuple[Any, DamagedFile | None]
     """Return an array of the positions where records start, and the damage that ends the walk."""
     import numpy as np
 
-    from codec.scan import scan_positions
+    from rmqcli.codec.scan import scan_positions
 
     # The quick walk stops at the first unusual record, from which the careful one continues.
     walk = scan_positions(data)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from codec.message import MessageExt
-from codec.names import TRANSACTION_GROUP, SystemTopic
-from codec.properties import PropertyName
-from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import TRANSACTION_GROUP, SystemTopic
+from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.store.read.commit_log import LogReader, Place, ignore_damage, plain_bodies
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
 from rmqcli.store.read.tables import delay_offsets, group_offsets

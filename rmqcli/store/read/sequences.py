@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from codec.codes import MessageSysFlag
-from codec.core.dispatch import Dispatch
-from codec.core.record import RecordScan
-from codec.core.walk import Walk
-from codec.properties import PropertyName, decode_properties
-from codec.store.dispatch import has_queue_entry
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.dispatch import Dispatch
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.walk import Walk
+from rmqcli.codec.properties import PropertyName, decode_properties
+from rmqcli.codec.store.dispatch import has_queue_entry
 
 QueueKey = tuple[str, int]
 _BLOCK_RECORDS = 4096

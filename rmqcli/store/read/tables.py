@@ -11,19 +11,25 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from codec.bodies.base import read_json
-from codec.bodies.config import (
+from rmqcli.codec.bodies.base import read_json
+from rmqcli.codec.bodies.config import (
     DeletedTopics,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.bodies.tables import decode_table
-from codec.errors import BodyError, CorruptionError
-from codec.store.checkpoint import FILE_SIZE, Checkpoint, SafePoint, decode_checkpoint, decode_safe_point
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.bodies.tables import decode_table
+from rmqcli.codec.errors import BodyError, CorruptionError
+from rmqcli.codec.store.checkpoint import (
+    FILE_SIZE,
+    Checkpoint,
+    SafePoint,
+    decode_checkpoint,
+    decode_safe_point,
+)
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
 
 Table = TypeVar("Table")

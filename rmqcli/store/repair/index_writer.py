@@ -13,9 +13,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from codec.core.derived import IndexItem, put_items
-from codec.store.file_names import index_file_name, index_file_name_after
-from codec.store.index_file import (
+from rmqcli.codec.core.derived import IndexItem, put_items
+from rmqcli.codec.store.file_names import index_file_name, index_file_name_after
+from rmqcli.codec.store.index_file import (
     FILE_ITEMS,
     FILE_SLOTS,
     HEADER,
@@ -64,7 +64,7 @@ class IndexWriter:
             self._put(self._pages, key_hash, offset, timestamp)
 
     def put_many(self, keyed: bytes) -> None:
-        """Write index items, in the form that `codec.core.dispatch` produces."""
+        """Write index items, in the form that `rmqcli.codec.core.dispatch` produces."""
         items, at = list(_KEYED.iter_unpack(keyed)), 0
         while at < len(items):
             # The first item of a file sets the begin of its header, so it is written singly.

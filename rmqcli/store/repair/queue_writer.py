@@ -10,10 +10,10 @@ import os
 import shutil
 from pathlib import Path
 
-from codec.errors import CorruptionError
-from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER, UNIT
-from codec.store.dispatch import DispatchedEntry
-from codec.store.file_names import file_name, is_queue_folder
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER, UNIT
+from rmqcli.codec.store.dispatch import DispatchedEntry
+from rmqcli.codec.store.file_names import file_name, is_queue_folder
 
 MAX_GAP = 1 << 20
 """The maximum number of consecutive queue offsets that may be missing.

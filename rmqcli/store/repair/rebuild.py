@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.dispatch import Dispatch
-from codec.core.record import RecordScan
-from codec.core.walk import UNWRITTEN, Walk
-from codec.properties import decode_properties
-from codec.store import consume_queue
-from codec.store.consume_queue import ENTRY, FILE_ENTRIES
-from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
-from codec.store.file_names import NAME_PATTERN
-from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
+from rmqcli.codec.core.dispatch import Dispatch
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.walk import UNWRITTEN, Walk
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.store import consume_queue
+from rmqcli.codec.store.consume_queue import ENTRY, FILE_ENTRIES
+from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from rmqcli.codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
+from rmqcli.codec.store.file_names import NAME_PATTERN
+from rmqcli.codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 from rmqcli.store.read.commit_log import CommitLogFiles, require_zeros
 from rmqcli.store.read.consume_queue import batch_topics
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage

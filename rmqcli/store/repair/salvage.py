@@ -21,15 +21,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.codes import MessageSysFlag
-from codec.core.dispatch import Dispatch
-from codec.core.walk import Walk
-from codec.names import SYSTEM_TOPIC_PREFIX, SystemTopic
-from codec.properties import encode_properties, mended_properties, properties_problem
-from codec.store.checkpoint import Checkpoint, encode_checkpoint
-from codec.store.file_names import file_name
-from codec.store.record_encoder import encode_filler, encode_record, record_size
-from codec.store.record_layout import FILLER_HEAD_SIZE
+from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.dispatch import Dispatch
+from rmqcli.codec.core.walk import Walk
+from rmqcli.codec.names import SYSTEM_TOPIC_PREFIX, SystemTopic
+from rmqcli.codec.properties import encode_properties, mended_properties, properties_problem
+from rmqcli.codec.store.checkpoint import Checkpoint, encode_checkpoint
+from rmqcli.codec.store.file_names import file_name
+from rmqcli.codec.store.record_encoder import encode_filler, encode_record, record_size
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.repair.new_folder import new_folder, require_empty

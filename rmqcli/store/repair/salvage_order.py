@@ -17,13 +17,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.agreement import doubtful_entries, entries_inside, written_entries
-from codec.core.dispatch import Dispatch
-from codec.core.walk import Walk
-from codec.errors import CorruptionError
-from codec.names import LMQ_PREFIX
-from codec.store.consume_queue import ENTRY
-from codec.store.record import scan_record
+from rmqcli.codec.core.agreement import doubtful_entries, entries_inside, written_entries
+from rmqcli.codec.core.dispatch import Dispatch
+from rmqcli.codec.core.walk import Walk
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.names import LMQ_PREFIX
+from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.record import scan_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, entry_at, queues_of
 from rmqcli.store.read.files import mapped, peeked, without_last_hole

@@ -10,16 +10,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from codec.bodies.base import Body, encode_body
-from codec.bodies.config import (
+from rmqcli.codec.bodies.base import Body, encode_body
+from rmqcli.codec.bodies.config import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from codec.fastjson import FASTJSON
-from codec.names import LMQ_PREFIX, RETRY_PREFIX
-from codec.store.consume_queue import BATCH, QUEUE_TYPE
+from rmqcli.codec.fastjson import FASTJSON
+from rmqcli.codec.names import LMQ_PREFIX, RETRY_PREFIX
+from rmqcli.codec.store.consume_queue import BATCH, QUEUE_TYPE
 from rmqcli.store.read.consume_queue import batch_queues, queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_extents
 from rmqcli.store.read.tables import TABLES, GroupOffset, TableFile, group_offsets, table_files

@@ -10,8 +10,8 @@ from collections import ChainMap
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from codec.errors import SelectorError
-from codec.store.record_filter import Columns, condition
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.store.record_filter import Columns, condition
 from rmqcli.store.read.pending import DelayedMessage, DelayLevel
 
 _CAPITAL = re.compile(r"(?<!^)[A-Z]")

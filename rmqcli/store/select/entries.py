@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from codec.core.agreement import written_entries
-from codec.store.consume_queue import ENTRY
-from codec.store.record_filter import RecordFilter
+from rmqcli.codec.core.agreement import written_entries
+from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, entry_at
@@ -92,7 +92,7 @@ def candidate_entries(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
     """Yield the entries of [begin, end) that may be chosen or cannot be read. Requires NumPy."""
-    from codec.scan import predicate
+    from rmqcli.codec.scan import predicate
 
     for file in files.files:
         first = (file.base or 0) // ENTRY.size

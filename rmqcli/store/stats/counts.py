@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.compression import COMPRESSED
-from codec.message import MessageExt
-from codec.names import SystemTopic
-from codec.properties import PropertyName, split_keys
-from codec.scan import FixedColumns
-from codec.scan.columns import Array
-from codec.scan.properties import cut, join_properties
-from codec.scan.walk import RecordBlock, in_range, sound_blocks
-from codec.store.record_filter import RecordFilter
+from rmqcli.codec.compression import COMPRESSED
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.properties import PropertyName, split_keys
+from rmqcli.codec.scan import FixedColumns
+from rmqcli.codec.scan.columns import Array
+from rmqcli.codec.scan.properties import cut, join_properties
+from rmqcli.codec.scan.walk import RecordBlock, in_range, sound_blocks
+from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import (
     CommitLogFiles,

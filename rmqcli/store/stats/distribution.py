@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from codec.message import MessageExt
-from codec.names import SystemTopic
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import SystemTopic
 
 MAX_STEPS = 60
 MAX_KEYS = 100_000

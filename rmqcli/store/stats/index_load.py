@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from codec.store.index_file import ITEM, IndexItem, item_position
+from rmqcli.codec.store.index_file import ITEM, IndexItem, item_position
 from rmqcli.store.read.index import IndexGeometry
 from rmqcli.store.stats.distribution import Rate
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from codec.errors import CorruptionError
-from codec.message import MessageExt
-from codec.properties import PropertyName
-from codec.scan.columns import Array
-from codec.scan.properties import cut, join_properties
-from codec.scan.walk import RecordBlock
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.scan.columns import Array
+from rmqcli.codec.scan.properties import cut, join_properties
+from rmqcli.codec.scan.walk import RecordBlock
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, stored_message, walk_file
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.vectorised import block_records, is_vectorised
@@ -118,7 +118,7 @@ def _add_file(file: NamedFile, data: memoryview, shape: LogShape, progress: Prog
 def _add_blocks(file: NamedFile, data: memoryview, position: int, shape: LogShape) -> int:
     """Return the byte after the records that were added in blocks."""
     if is_vectorised():
-        from codec.scan.walk import sound_blocks
+        from rmqcli.codec.scan.walk import sound_blocks
 
         for block in sound_blocks(data, file.base, max_rows=block_records(), start=position):
             add_block(shape, block)

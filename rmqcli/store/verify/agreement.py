@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.agreement import ItemMatcher, Range, agreeing_entries
-from codec.core.dispatch import EntryRun
-from codec.errors import CorruptionError
-from codec.names import SystemTopic
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.index_file import item_position
+from rmqcli.codec.core.agreement import ItemMatcher, Range, agreeing_entries
+from rmqcli.codec.core.dispatch import EntryRun
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.index_file import item_position
 from rmqcli.store.read.consume_queue import Queue
 from rmqcli.store.read.files import NamedFile, mapped, opened
 from rmqcli.store.read.index import geometry_of, index_files
@@ -70,7 +70,7 @@ class Agreement:
         self._held = 0
 
     def add(self, runs: Iterable[EntryRun], keyed: bytes) -> None:
-        """Add the entries and index items of further records, in the form of `codec.core.dispatch`."""
+        """Add the entries and index items of further records, in the form of `rmqcli.codec.core.dispatch`."""
         for run in runs:
             key = run.topic, run.queue_id
             if key not in self._files:

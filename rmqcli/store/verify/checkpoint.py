@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codec.errors import CorruptionError
-from codec.store.checkpoint import (
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.checkpoint import (
     CHECKPOINT,
     FILE_SIZE,
     SAFE_POINT,
@@ -21,10 +21,10 @@ from codec.store.checkpoint import (
     decode_checkpoint,
     decode_safe_point,
 )
-from codec.store.index_file import IndexHeader
-from codec.store.record import peek_record, store_timestamp_at
-from codec.store.record_filter import RecordFilter
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.codec.store.index_file import IndexHeader
+from rmqcli.codec.store.record import peek_record, store_timestamp_at
+from rmqcli.codec.store.record_filter import RecordFilter
+from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, NamedFile, mapped

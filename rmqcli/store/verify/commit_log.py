@@ -11,14 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.dispatch import Dispatch, EntryRun
-from codec.core.record import RecordScan
-from codec.core.walk import UNWRITTEN, Walk
-from codec.errors import CorruptionError
-from codec.properties import decode_properties, properties_problem
-from codec.store.dispatch import has_place, index_hashes, queue_entries
-from codec.store.record import peek_record, scan_record
-from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+from rmqcli.codec.core.dispatch import Dispatch, EntryRun
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.walk import UNWRITTEN, Walk
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.properties import decode_properties, properties_problem
+from rmqcli.codec.store.dispatch import has_place, index_hashes, queue_entries
+from rmqcli.codec.store.record import peek_record, scan_record
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, next_record, require_zeros, walk_file
 from rmqcli.store.read.consume_queue import BatchQueue, BatchUnit
 from rmqcli.store.read.files import NamedFile, data_size, mapped

@@ -9,18 +9,18 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.agreement import EntryCheck, doubtful_entries, written_entries
-from codec.core.dispatch import Dispatch, EntryRun
-from codec.core.hashing import tags_code
-from codec.core.walk import Walk
-from codec.errors import CorruptionError
-from codec.message import MessageExt
-from codec.names import LMQ_PREFIX, SystemTopic
-from codec.properties import decode_properties
-from codec.store.consume_queue import ENTRY, is_address
-from codec.store.dispatch import DispatchedEntry, further_queues, queue_entries
-from codec.store.file_names import RECOVERED_FILES
-from codec.store.record import decode_record
+from rmqcli.codec.core.agreement import EntryCheck, doubtful_entries, written_entries
+from rmqcli.codec.core.dispatch import Dispatch, EntryRun
+from rmqcli.codec.core.hashing import tags_code
+from rmqcli.codec.core.walk import Walk
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.store.consume_queue import ENTRY, is_address
+from rmqcli.codec.store.dispatch import DispatchedEntry, further_queues, queue_entries
+from rmqcli.codec.store.file_names import RECOVERED_FILES
+from rmqcli.codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, QueueLook, is_filler
 from rmqcli.store.read.files import NamedFile, Sliced, data_size, mapped, peeked, read_data

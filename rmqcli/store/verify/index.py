@@ -8,11 +8,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.agreement import doubtful_items, wrong_links
-from codec.errors import CorruptionError
-from codec.properties import decode_properties
-from codec.store.dispatch import index_hashes
-from codec.store.index_file import (
+from rmqcli.codec.core.agreement import doubtful_items, wrong_links
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.store.dispatch import index_hashes
+from rmqcli.codec.store.index_file import (
     ITEM,
     IndexHeader,
     IndexItem,
@@ -21,7 +21,7 @@ from codec.store.index_file import (
     item_position,
     time_difference,
 )
-from codec.store.record import scan_record
+from rmqcli.codec.store.record import scan_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files

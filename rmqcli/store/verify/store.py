@@ -16,12 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.errors import CorruptionError
-from codec.names import SystemTopic
-from codec.store import consume_queue
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.index_file import IndexHeader
-from codec.store.record_layout import FILLER_HEAD_SIZE
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store import consume_queue
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.index_file import IndexHeader
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import (
     ConsumeQueueFiles,

@@ -9,12 +9,12 @@ from typing import Any
 
 import trio
 
-from broker.testing.disk import SimulatedDisk
-from broker.testing.in_memory import START_MS, MemoryCluster, embedded_in_memory
-from codec.codes import SerializeType
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import Signer
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.in_memory import START_MS, MemoryCluster, embedded_in_memory
 from rmqcli.client import ClientInstance, Credentials
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import Signer
 from tests.certificates import Certificates
 
 HOME = Path("/home/rocketmq")

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from trio.testing import MockClock
 
-from broker.testing.embedded import embedded
-from codec.codes import RequestCode as R
-from codec.headers.acl import CreateAccessConfigRequestHeader
+from rmqcli.broker.testing.embedded import embedded
 from rmqcli.client import Admin, BrokerRefused, Credentials
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.headers.acl import CreateAccessConfigRequestHeader
 from tests.broker.auth.support import ACCOUNTS, FOLDER, FROM, OPERATOR, PLAIN, asking, disk_with, guarded
 
 NEW = Credentials("new-account", "secret-of-new")

@@ -10,24 +10,8 @@ from typing import Any, NamedTuple
 import trio
 from trio.testing import MockClock
 
-from broker.testing.disk import SimulatedDisk
-from broker.testing.in_memory import MemoryCluster
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import HeartbeatData, ProducerData
-from codec.bodies.offsets import LockBatchRequestBody
-from codec.codes import RequestCode as R
-from codec.core.hashing import java_string_hash as java_hash
-from codec.headers.base import to_ext
-from codec.ids import parse_offset_msg_id
-from codec.message import Message
-from codec.message_queue import MessageQueue
-from codec.names import SystemTopic
-from codec.operations.messages import CHECK_TRANSACTION_STATE
-from codec.properties import PropertyName
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import Signer, received_ext_fields
-from codec.store.record import decode_records
-from codec.store.record_encoder import encode_record
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.in_memory import MemoryCluster
 from rmqcli.client import (
     Admin,
     ClientInstance,
@@ -37,6 +21,22 @@ from rmqcli.client import (
     Producer,
     PushConsumer,
 )
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import HeartbeatData, ProducerData
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.core.hashing import java_string_hash as java_hash
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE
+from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import Signer, received_ext_fields
+from rmqcli.codec.store.record import decode_records
+from rmqcli.codec.store.record_encoder import encode_record
 from tests.broker.auth.support import FROM, OPERATOR, PLAIN, disk_with, guarded
 from tests.broker.support import long_header, send_header
 

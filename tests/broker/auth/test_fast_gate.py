@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from broker.auth import control
-from broker.auth.control import AccessControl
-from broker.auth.files import loaded
-from broker.errors import Refusal
-from broker.handlers import direct_readers
-from codec.acl.account_file import Permission
-from codec.codes import RequestCode as R
-from codec.codes import SerializeType
-from codec.headers.base import to_ext
-from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
-from codec.headers.pull import PullMessageRequestHeader
-from codec.remoting.command import RemotingCommand
-from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import decode_frame, encode_frame
+from rmqcli.broker.auth import control
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.auth.files import loaded
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.handlers import direct_readers
+from rmqcli.codec.acl.account_file import Permission
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.offsets import UpdateConsumerOffsetRequestHeader
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.connection import Connection, ReceiveError
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from tests.broker.auth.support import ACCOUNTS, ORDINARY
 from tests.broker.support import long_header, send_header
 

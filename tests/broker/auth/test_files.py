@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.auth.control import AccessControl
-from broker.auth.files import default_file
-from broker.config import BrokerConfig, update_config
-from broker.errors import ConfigError, Refusal
-from broker.testing.embedded import embedded
-from codec.acl.account_file import AccountFile, parse_file
-from codec.codes import RequestCode as R
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.auth.files import default_file
+from rmqcli.broker.config import BrokerConfig, update_config
+from rmqcli.broker.errors import ConfigError, Refusal
+from rmqcli.broker.testing.embedded import embedded
 from rmqcli.client import Credentials
+from rmqcli.codec.acl.account_file import AccountFile, parse_file
+from rmqcli.codec.codes import RequestCode as R
 from tests.broker.auth.support import (
     ACCOUNTS,
     FOLDER,
@@ -193,7 +193,7 @@ async def test_a_file_that_takes_long_does_not_hold_up_the_others(
             super().__init__(*arguments)
             created.append(self)
 
-    monkeypatch.setattr("broker.node.AccessControl", Access)
+    monkeypatch.setattr("rmqcli.broker.node.AccessControl", Access)
     async with guarded(disk) as cluster, asking(cluster) as ask:
         taken: list[str] = []
 
@@ -206,7 +206,7 @@ async def test_a_file_that_takes_long_does_not_hold_up_the_others(
                 await trio.sleep(30)
             return function(*arguments)
 
-        monkeypatch.setattr("broker.auth.control.parse_file", parse)
+        monkeypatch.setattr("rmqcli.broker.auth.control.parse_file", parse)
         monkeypatch.setattr(created[0], "in_thread", in_thread)
         disk.write(PLAIN, ACCOUNTS.replace(b"secret-of-ordinary", b"secret-changed") + b"# slow")
         await files_are_followed()

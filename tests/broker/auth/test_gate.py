@@ -9,18 +9,9 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from broker.auth.control import AccessControl
-from broker.errors import NotReady, Refusal
-from broker.net.turns import Turns
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData
-from codec.bodies.pop import QueryAssignmentRequestBody
-from codec.codes import RequestCode as R
-from codec.codes import SerializeType
-from codec.headers.base import to_ext
-from codec.message import Message
-from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import PIECE
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.net.turns import Turns
 from rmqcli.client import (
     Admin,
     ClientInstance,
@@ -31,6 +22,21 @@ from rmqcli.client import (
     Producer,
     PushConsumer,
 )
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import (
+    ConsumerData,
+    HeartbeatData,
+    MessageModel,
+    ProducerData,
+    SubscriptionData,
+)
+from rmqcli.codec.bodies.pop import QueryAssignmentRequestBody
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.codes import SerializeType
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.message import Message
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.signature import PIECE
 from tests.broker.auth.support import (
     ACCOUNTS,
     FROM,
@@ -191,7 +197,7 @@ async def test_a_long_request_is_checked_in_many_turns(
     body: bytes,
     refused: str,
 ) -> None:
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0.0)
     turns = CountedTurns()
     session: Any = SimpleNamespace(peer=("10.0.0.1", 1), peer_text="10.0.0.1:1", turns=turns)
     access = AccessControl(PLAIN, disk_with({PLAIN: ACCOUNTS}), in_place, lambda: 0)

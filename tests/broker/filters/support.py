@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from codec.store.record import decode_records
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rmqcli.codec.store.record import decode_records
 from tests.broker.support import Client, Reply, send_header
 
 SQL = {"enable_property_filter": True}

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
-from codec.bodies.stats import QueryConsumeQueueResponseBody
-from codec.codes import ResponseCode
-from codec.selector.sql92 import MAX_LENGTH
-from codec.selector.sql92_parser import MAX_NESTING
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
+from rmqcli.codec.bodies.stats import QueryConsumeQueueResponseBody
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.selector.sql92 import MAX_LENGTH
+from rmqcli.codec.selector.sql92_parser import MAX_NESTING
 from tests.broker.filters.support import (
     BY_GROUP,
     BY_HEADER,
@@ -273,7 +273,7 @@ async def test_bit_maps_spare_the_look_at_the_record(
         await subscribed(client, "a = 2")
         await trio.sleep(0.001)
         await fill(client)
-        monkeypatch.setattr("broker.filters.SqlSelection.accepts_record", look)
+        monkeypatch.setattr("rmqcli.broker.filters.SqlSelection.accepts_record", look)
         assert bodies(await pull(client)) == ["m2"]
         assert len(looked) == 1
         (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()

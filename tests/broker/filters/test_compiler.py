@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 import trio
 
-from broker.filters import Compiler
-from broker.filters.compiler import KEPT, LONG
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData, SubscriptionData
-from codec.codes import ResponseCode
-from codec.errors import SelectorError
-from codec.selector import Dialect
+from rmqcli.broker.filters import Compiler
+from rmqcli.broker.filters.compiler import KEPT, LONG
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.selector import Dialect
 from tests.broker.support import Client, fake_broker, pull_header
 
 LONG_TEXT = " OR ".join(f"a = {n}" for n in range(100))
@@ -69,7 +74,7 @@ async def test_a_refusal_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("a >", INVALID):
         with pytest.raises(SelectorError):
             one.compiled(text, "SQL92")
-    monkeypatch.setattr("broker.filters.compiler.parse_sql92", None)
+    monkeypatch.setattr("rmqcli.broker.filters.compiler.parse_sql92", None)
     for text in ("a >", INVALID):
         with pytest.raises(SelectorError):
             one.compiled(text, "SQL92")

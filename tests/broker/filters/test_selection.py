@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.filters import FilterTable, SqlSelection, is_tag_type
-from codec.bodies.heartbeat import SubscriptionData
-from codec.properties import encode_properties
-from codec.store.consume_queue import ExtensionEntry
+from rmqcli.broker.filters import FilterTable, SqlSelection, is_tag_type
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.store.consume_queue import ExtensionEntry
 from tests.codec.samples import make_record
 
 TOPIC = "TopicA"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
 from tests.broker.filters.support import BY_GROUP, REFUSED, SQL, SUSPENDED, bodies, fill, pull, subscribed
 from tests.broker.support import Client, fake_broker, pull_header
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.filters import Compiler, FilterTable
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.filters import ConsumerFilterManager
-from codec.bodies.heartbeat import SubscriptionData
-from codec.errors import SelectorError
-from codec.fastjson import FASTJSON
-from codec.selector import BloomFilter, Dialect
+from rmqcli.broker.filters import Compiler, FilterTable
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.filters import ConsumerFilterManager
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.errors import SelectorError
+from rmqcli.codec.fastjson import FASTJSON
+from rmqcli.codec.selector import BloomFilter, Dialect
 
 TOPIC = "TopicA"
 GROUP = "CG_SQL"

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from broker.net.network import Listener, Network
-from broker.testing.in_memory import HOST, MemoryCluster
-from codec.ha.frames import BlockPart, BlockReader, encode_report
-from codec.message import Message
+from rmqcli.broker.net.network import Listener, Network
+from rmqcli.broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.client import Producer, SendResult
+from rmqcli.codec.ha.frames import BlockPart, BlockReader, encode_report
+from rmqcli.codec.message import Message
 
 HA_PORT = 10912
 TOPIC = "T"

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.errors import PeerUnreachable
-from broker.ha.peer import Departures, MasterPeer, Tables
-from broker.tables import OffsetTable
-from broker.testing.in_memory import MemoryCluster
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.codes import RequestCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
+from rmqcli import broker
+from rmqcli.broker.errors import PeerUnreachable
+from rmqcli.broker.ha.peer import Departures, MasterPeer, Tables
+from rmqcli.broker.tables import OffsetTable
+from rmqcli.broker.testing.in_memory import MemoryCluster
 from rmqcli.client import Admin, Producer, PullConsumer
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 
 NAME, GONE, KEPT = "broker-m", "Gone", "Kept"
 SETTLED = 45

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.config import BrokerConfig
-from broker.config.inner_account import own_signer
-from broker.errors import ConfigError, PeerUnreachable
-from broker.mirror import open_mirror
-from broker.net.peers import open_peer
-from broker.testing.in_memory import HOST, MemoryCluster
-from codec.codes import RequestCode
-from codec.remoting.signature import Signer
+from rmqcli import broker
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.config.inner_account import own_signer
+from rmqcli.broker.errors import ConfigError, PeerUnreachable
+from rmqcli.broker.mirror import open_mirror
+from rmqcli.broker.net.peers import open_peer
+from rmqcli.broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.client import Admin, Credentials, Tls
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.remoting.signature import Signer
 from tests.broker.auth.support import ACCOUNTS, HOME, PLAIN, disk_with
 from tests.broker.ha.support import HA_PORT, hand_slave, send
 from tests.broker.store.support import inline

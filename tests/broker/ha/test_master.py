@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-import broker
-from broker.testing.in_memory import MemoryCluster
+from rmqcli import broker
+from rmqcli.broker.testing.in_memory import MemoryCluster
 from rmqcli.client import Admin, SendStatus
 from tests.broker.ha.support import HandSlave, hand_slave, send
 
@@ -90,7 +90,7 @@ async def connected(open_ones: AsyncExitStack, cluster: MemoryCluster) -> HandSl
 async def test_connections_that_report_nothing_keep_no_slave_out(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("broker.ha.master.MOST_SLAVES", 3)
+    monkeypatch.setattr("rmqcli.broker.ha.master.MOST_SLAVES", 3)
     caplog.set_level("INFO")
     async with (
         broker.embedded_in_memory(broker_role="SYNC_MASTER") as cluster,

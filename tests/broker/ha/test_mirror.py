@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.errors import BrokerError, StoreLocked
-from broker.ha.peer import MasterPeer
-from broker.mirror import Mirror, open_mirror
-from broker.net.network import Network
-from broker.testing.in_memory import HOST, MemoryCluster
-from codec.ha.frames import encode_block_header
-from codec.message_queue import MessageQueue
+from rmqcli import broker
+from rmqcli.broker.errors import BrokerError, StoreLocked
+from rmqcli.broker.ha.peer import MasterPeer
+from rmqcli.broker.mirror import Mirror, open_mirror
+from rmqcli.broker.net.network import Network
+from rmqcli.broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.client import Admin, PullConsumer
+from rmqcli.codec.ha.frames import encode_block_header
+from rmqcli.codec.message_queue import MessageQueue
 from tests.broker.ha.support import HA_PORT, TOPIC, Proxied, send
 from tests.broker.store.support import inline, killed, queue_bytes
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 import trio
 
-import broker
-from broker.mirror import open_mirror
-from broker.net.network import Listener, Network
-from broker.testing.in_memory import HOST, MemoryCluster
+from rmqcli import broker
+from rmqcli.broker.mirror import open_mirror
+from rmqcli.broker.net.network import Listener, Network
+from rmqcli.broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.client import Admin
 from tests.broker.ha.support import HA_PORT, send
 from tests.broker.store.support import inline, queue_bytes

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.errors import BrokerError
-from broker.ha.peer import LogRange, MasterPeer
-from codec.bodies.base import encode_body
-from codec.bodies.route import KVTable
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.errors import BrokerError
+from rmqcli.broker.ha.peer import LogRange, MasterPeer
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.route import KVTable
+from rmqcli.codec.remoting.command import RemotingCommand
 
 
 class Said:

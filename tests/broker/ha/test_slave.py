@@ -10,12 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 import trio
 
-import broker
-from broker.testing.embedded import Cluster
-from broker.testing.in_memory import MemoryCluster
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message
-from codec.message_queue import MessageQueue
+from rmqcli import broker
+from rmqcli.broker.testing.embedded import Cluster
+from rmqcli.broker.testing.in_memory import MemoryCluster
 from rmqcli.client import (
     Admin,
     ConsumeResult,
@@ -24,6 +21,9 @@ from rmqcli.client import (
     PushConsumer,
     SendStatus,
 )
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 
 NAME, TOPIC = "broker-m", "T"
 SETTLED = 45
@@ -139,7 +139,7 @@ async def test_consumers_go_on_with_the_slave(autojump_clock: Any) -> None:
 
 
 async def test_a_master_that_comes_back_is_followed(autojump_clock: Any) -> None:
-    from broker.testing.disk import SimulatedDisk
+    from rmqcli.broker.testing.disk import SimulatedDisk
 
     async with pair() as both:
         cluster = both.cluster

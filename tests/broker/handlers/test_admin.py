@@ -9,17 +9,17 @@ import msgspec
 import pytest
 import trio
 
-from broker.config import read_properties
-from codec.bodies.base import decode_body
-from codec.bodies.config import (
+from rmqcli.broker.config import read_properties
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from codec.bodies.offsets import QueryCorrectionOffsetBody
-from codec.bodies.route import TopicList
-from codec.bodies.stats import (
+from rmqcli.codec.bodies.offsets import QueryCorrectionOffsetBody
+from rmqcli.codec.bodies.route import TopicList
+from rmqcli.codec.bodies.stats import (
     ConsumeStats,
     ConsumeStatsList,
     GroupList,
@@ -27,8 +27,8 @@ from codec.bodies.stats import (
     QueryConsumeTimeSpanBody,
     TopicStatsTable,
 )
-from codec.message_queue import MessageQueue
-from codec.store.record import decode_records
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, fake_broker, pull_header
 
 UNSUPPORTED = [39, 13, 22]

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from broker.testing.in_memory import MemoryCluster
-from codec.allocation import STRATEGIES
-from codec.codes import RequestCode as R
-from codec.codes import ResponseCode
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.testing.in_memory import MemoryCluster
 from rmqcli.client import Admin, ConsumeResult, PushConsumer
+from rmqcli.codec.allocation import STRATEGIES
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.support import Reply, fake_broker
 
 TOPIC, GROUP = "T", "G"

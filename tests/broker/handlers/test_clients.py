@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import trio
 
-from broker.errors import NotReady
-from broker.handlers.clients import QUEUES_PER_STEP
-from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY, LONGEST_PROPERTIES
-from broker.net.turns import FIRST_STEPS, Pace
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.heartbeat import (
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.handlers.clients import QUEUES_PER_STEP
+from rmqcli.broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY, LONGEST_PROPERTIES
+from rmqcli.broker.net.turns import FIRST_STEPS, Pace
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumeFromWhere,
     ConsumerData,
@@ -24,14 +24,14 @@ from codec.bodies.heartbeat import (
     ProducerData,
     SubscriptionData,
 )
-from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from codec.bodies.running import (
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from rmqcli.codec.bodies.running import (
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
     ProducerConnection,
     ProducerTableInfo,
 )
-from codec.message_queue import MessageQueue
+from rmqcli.codec.message_queue import MessageQueue
 from tests.broker.support import Client, fake_broker
 
 
@@ -280,7 +280,7 @@ async def test_a_heartbeat_of_many_groups_takes_as_many_turns_as_it_needs(
 async def test_one_connection_is_in_so_many_groups_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.tables.clients.MOST_GROUPS", 8)
+    monkeypatch.setattr("rmqcli.broker.tables.clients.MOST_GROUPS", 8)
     async with fake_broker(tmp_path) as broker:
         client, other = broker.client(), broker.client()
         assert (await client.ask(34, None, heartbeat_of(8))).code == 0
@@ -345,7 +345,7 @@ async def test_many_queues_are_locked_and_released_in_steps(tmp_path: Path) -> N
 async def test_a_connection_creates_a_bounded_number_of_topics_and_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.services.clients.MOST_CREATED", 3)
+    monkeypatch.setattr("rmqcli.broker.services.clients.MOST_CREATED", 3)
     async with fake_broker(tmp_path) as broker:
         client, topics, groups = broker.client(), broker.context.topics, broker.context.groups
         assert (await client.send("T0")).code == 0
@@ -369,7 +369,7 @@ async def test_the_subscriptions_of_a_connection_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that a heartbeat replaces count no more, nor do those of groups that it left."""
-    monkeypatch.setattr("broker.tables.clients.LONGEST_SUBSCRIPTIONS", 200)
+    monkeypatch.setattr("rmqcli.broker.tables.clients.LONGEST_SUBSCRIPTIONS", 200)
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for number in range(5):

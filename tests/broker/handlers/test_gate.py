@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import trio
 
-from broker import handlers
-from broker.context import BrokerContext
-from broker.errors import NotReady, Refusal
-from broker.handlers import HANDLERS, direct_readers, handler_table, run_table
-from broker.handlers.send import send_run
-from broker.net.server import Server
-from broker.net.session import Session
-from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode, SerializeType
-from codec.headers.base import to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
+from rmqcli.broker import handlers
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.handlers import HANDLERS, direct_readers, handler_table, run_table
+from rmqcli.broker.handlers.send import send_run
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.codec.codes import RPC_ONEWAY, RequestCode, ResponseCode, SerializeType
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.serving import Wire
 from tests.broker.support import FakeBroker, fake_broker, long_header, send_header
 

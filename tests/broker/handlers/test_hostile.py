@@ -15,12 +15,12 @@ import msgspec
 import pytest
 import trio
 
-from broker.errors import NotReady, Refusal
-from broker.handlers import HANDLERS
-from codec.codes import RequestCode
-from codec.errors import BodyError, HeaderError
-from codec.headers.base import Header
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.handlers import HANDLERS
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.errors import BodyError, HeaderError
+from rmqcli.codec.headers.base import Header
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.support import Client, fake_broker
 from tests.operations import OPERATIONS
 

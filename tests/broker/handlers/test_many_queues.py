@@ -11,11 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from broker.errors import NotReady
-from broker.net.handling import LONG_TABLE
-from broker.net.turns import TURN_SECONDS, Pace
-from codec.bodies.base import encode_body
-from codec.operations.topics import GET_ALL_TOPIC_CONFIG
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.net.handling import LONG_TABLE
+from rmqcli.broker.net.turns import TURN_SECONDS, Pace
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from tests.broker.support import Client, fake_broker
 
 TOPIC, GROUP, QUEUES = "Many", "G", 20
@@ -119,8 +119,8 @@ async def test_consume_queue_entries_are_looked_up_in_turns(
     async def next_turn() -> None:
         waits.append(1)
 
-    monkeypatch.setattr("broker.handlers.query.ENTRIES_PER_STEP", 3)
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.handlers.query.ENTRIES_PER_STEP", 3)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0)
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for _ in range(8):
@@ -161,8 +161,8 @@ async def test_what_a_request_names_is_taken_in_in_turns(
         waits.append(1)
 
     code, body = _long_requests()[name]
-    monkeypatch.setattr("broker.tables.clients.SUBSCRIPTIONS_PER_STEP", 1)
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.tables.clients.SUBSCRIPTIONS_PER_STEP", 1)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0)
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         monkeypatch.setattr(client.session.turns, "next", next_turn)
@@ -195,7 +195,7 @@ async def test_a_long_table_is_encoded_in_turns(
 
         monkeypatch.setattr(client.session.turns, "next", next_turn)
         monkeypatch.setattr(Pace, "is_over", True)
-        monkeypatch.setattr("codec.fastjson_writer.PIECES_PER_STEP", 1)
+        monkeypatch.setattr("rmqcli.codec.fastjson_writer.PIECES_PER_STEP", 1)
         reply = await client.ask(21)
         assert reply.body == expected
         assert len(waits) >= len(broker.context.topics) > LONG_TABLE

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import decode_body
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from tests.broker.support import START_MS, Client, fake_broker
 
 
@@ -94,7 +94,7 @@ async def test_a_connection_adds_few_offsets_of_what_does_not_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asks: bool
 ) -> None:
     """One-way commits are dropped with one line in the log; others are refused."""
-    monkeypatch.setattr("broker.services.new_offsets.MOST_UNKNOWN_OF_CLIENT", 3)
+    monkeypatch.setattr("rmqcli.broker.tables.new_offsets.MOST_UNKNOWN_OF_CLIENT", 3)
     async with fake_broker(tmp_path) as broker:
         client, offsets = broker.client(), broker.context.offsets
         broker.context.topics.ensure("T", 4)
@@ -116,9 +116,9 @@ async def test_a_connection_adds_few_offsets_of_what_does_not_exist(
 async def test_a_consumer_commits_whatever_it_can_pull(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.services.new_offsets.MOST_UNKNOWN_OF_CLIENT", 0)
-    monkeypatch.setattr("broker.services.new_offsets.MOST_FOR_UNKNOWN", 0)
-    monkeypatch.setattr("broker.services.new_offsets.LONGEST_NAME", 0)
+    monkeypatch.setattr("rmqcli.broker.tables.new_offsets.MOST_UNKNOWN_OF_CLIENT", 0)
+    monkeypatch.setattr("rmqcli.broker.tables.new_offsets.MOST_FOR_UNKNOWN", 0)
+    monkeypatch.setattr("rmqcli.broker.tables.new_offsets.LONGEST_NAME", 0)
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         await client.heartbeat("G", "T")
@@ -133,8 +133,8 @@ async def test_a_consumer_commits_whatever_it_can_pull(
 async def test_offsets_are_bounded_for_a_connection_and_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.services.new_offsets.MOST_OF_CLIENT", 3)
-    monkeypatch.setattr("broker.services.new_offsets.MOST", 5)
+    monkeypatch.setattr("rmqcli.broker.tables.new_offsets.MOST_OF_CLIENT", 3)
+    monkeypatch.setattr("rmqcli.broker.tables.new_offsets.MOST", 5)
     async with fake_broker(tmp_path) as broker:
         broker.context.topics.ensure("T", 8)
         for expected in ([0, 0, 0, 1], [0, 0, 1]):

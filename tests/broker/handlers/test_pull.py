@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from broker.handlers import pull as handlers
-from codec.bodies.heartbeat import MessageModel
-from codec.codes import ResponseCode, SerializeType
-from codec.errors import CorruptionError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
-from codec.store.record import decode_records
+from rmqcli.broker.handlers import pull as handlers
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.codes import ResponseCode, SerializeType
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
+from rmqcli.codec.store.record import decode_records
 from tests.broker.support import Client, done, fake_broker, pull_header
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
@@ -258,7 +258,7 @@ async def test_a_slave_takes_no_commits_from_pulls_and_leaves_no_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[object] = []
-    monkeypatch.setattr("broker.services.put.put", lambda broker, message: events.append(message))
+    monkeypatch.setattr("rmqcli.broker.services.put.put", lambda broker, message: events.append(message))
     for role, expected in (("SLAVE", (-1, 0)), ("ASYNC_MASTER", (3, 1))):
         async with fake_broker(tmp_path / role, broker_role=role) as broker:
             broker.context.topics.ensure("T", 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codec.codes import RequestCode as R
-from codec.codes import ResponseCode
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.codes import ResponseCode
 from tests.broker.support import fake_broker
 
 FILE = 1 << 20

@@ -10,11 +10,11 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker.store.flush import Flusher
-from broker.testing.in_memory import embedded_in_memory
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
+from rmqcli.broker.store.flush import Flusher
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin, ConsumeResult, Producer, PullConsumer, PullStatus, PushConsumer
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 
 TOPIC = "T"
 DISK_SECONDS = 0.2

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import trio
 
-from broker.errors import RemoteClosed
-from codec.bodies.base import decode_body
-from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from codec.codes import LanguageCode
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_records
+from rmqcli.broker.errors import RemoteClosed
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rmqcli.codec.codes import LanguageCode
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, FakeBroker, fake_broker
 
 RESET = {"topic": "T", "group": "G", "timestamp": "-1", "isForce": "true"}

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.errors import NotReady, Refusal
-from codec.errors import CodecError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.broker.support import Client, fake_broker
 from tests.codec.wire import KINDS, load_wire
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.handlers.admin_broker import bytes_text
-from codec.bodies.base import decode_body
-from codec.bodies.route import KVTable
-from codec.bodies.stats import BrokerStatsData
-from codec.message import Message
-from codec.message_batch import encode_batch
+from rmqcli.broker.handlers.admin_broker import bytes_text
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.route import KVTable
+from rmqcli.codec.bodies.stats import BrokerStatsData
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
 from tests.broker.support import START_MS, done, fake_broker
 
 

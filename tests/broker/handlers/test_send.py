@@ -10,13 +10,13 @@ import pytest
 import trio
 from msgspec import structs
 
-from broker.net.turns import FIRST_STEPS, Pace
-from broker.store.batches import PART_MESSAGES, STEP_BYTES
-from codec.codes import ResponseCode
-from codec.headers.base import to_ext
-from codec.ids import parse_offset_msg_id
-from codec.message import Message, MessageExt
-from codec.message_batch import encode_batch
+from rmqcli.broker.net.turns import FIRST_STEPS, Pace
+from rmqcli.broker.store.batches import PART_MESSAGES, STEP_BYTES
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_batch import encode_batch
 from tests.broker.support import OWN, fake_broker, long_header, send_header
 
 """Short messages of a batch that are read in a step."""
@@ -220,7 +220,7 @@ async def test_a_long_batch_of_a_topic_that_is_deleted_ends(
 async def test_a_batch_of_too_many_messages_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.store.batches.MOST_MESSAGES", 4)
+    monkeypatch.setattr("rmqcli.broker.store.batches.MOST_MESSAGES", 4)
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         body = encode_batch([Message.of("T", "b")] * 4)

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import trio
 
-from broker.tables.groups import name_problem
-from codec.bodies.base import encode_body
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData
-from codec.codes import ResponseCode
-from codec.message import MessageExt
-from codec.properties import encode_properties
+from rmqcli.broker.tables.groups import name_problem
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import encode_properties
 from tests.broker.support import Client, fake_broker, subscription
 
 

@@ -14,23 +14,23 @@ import pytest
 import trio
 from msgspec import structs
 
-from broker.handlers import direct_readers, handler_table, run_table
-from broker.net.server import Server
-from broker.net.session import Session
-from broker.store import MessageStore
-from broker.store.batches import PART_MESSAGES
-from broker.store.segment import Segment
-from broker.store.segment_list import SegmentList
-from codec.bodies.config import TopicConfig
-from codec.codes import RequestCode, ResponseCode, SerializeType
-from codec.core.run import QueueRun, Run
-from codec.headers.base import Header, to_ext
-from codec.headers.send import SendMessageRequestHeader
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import NO_DIRECT, encode_frame
-from codec.remoting.signature import Signer
+from rmqcli.broker.handlers import direct_readers, handler_table, run_table
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.store.batches import PART_MESSAGES
+from rmqcli.broker.store.segment import Segment
+from rmqcli.broker.store.segment_list import SegmentList
+from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.codes import RequestCode, ResponseCode, SerializeType
+from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.headers.base import Header, to_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeader
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import NO_DIRECT, encode_frame
+from rmqcli.codec.remoting.signature import Signer
 from tests.broker.serving import Wire
 from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.context import OwnProperties
-from broker.handlers.send import stored_properties
-from codec.properties import decode_properties
+from rmqcli.broker.context import OwnProperties
+from rmqcli.broker.handlers.send import stored_properties
+from rmqcli.codec.properties import decode_properties
 
 OWN = OwnProperties({"CLUSTER": "c1", "MSG_REGION": "r1", "TRACE_ON": "true"})
 ADDED = b"CLUSTER\x01c1\x02MSG_REGION\x01r1\x02TRACE_ON\x01true"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.codes import ResponseCode
-from codec.message import Message
-from codec.message_batch import encode_batch
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
 from tests.broker.support import OWN, START_MS, fake_broker, long_header, send_header
 from tests.broker.transactions.support import COMMIT, end, log, send_half
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import broker
-from broker.config import BrokerConfig, NamesrvConfig, config_from_properties, ignored, property_names
-from broker.config.servers import FIXED, FIXED_OF_BROKERS, FIXED_OF_NAME_SERVERS
-from codec.bodies.config import parse_properties
-from codec.codes import RequestCode as R
-from codec.codes import ResponseCode
+from rmqcli import broker
+from rmqcli.broker.config import BrokerConfig, NamesrvConfig, config_from_properties, ignored, property_names
+from rmqcli.broker.config.servers import FIXED, FIXED_OF_BROKERS, FIXED_OF_NAME_SERVERS
 from rmqcli.client import Admin
+from rmqcli.codec.bodies.config import parse_properties
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.codes import ResponseCode
 from tests.broker.support import fake_broker
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codec.bodies.base import decode_body
-from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from tests.broker.support import Client, fake_broker
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import trio
 
-from broker.config import NamesrvConfig
-from broker.errors import NotReady, Refusal
-from broker.namesrv.node import bound_handlers
-from broker.namesrv.state import KVConfig, NameServerState
-from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from codec.bodies.registration import RegisterBrokerBody
-from codec.codes import RequestCode
-from codec.core.hashing import crc32
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
+from rmqcli.broker.config import NamesrvConfig
+from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.namesrv.node import bound_handlers
+from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.registration import RegisterBrokerBody
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.core.hashing import crc32
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.broker.support import FakeSession, done
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)

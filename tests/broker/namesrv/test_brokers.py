@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import trio
 
-from broker.namesrv.broker_handlers import LONG_BODY
-from broker.namesrv.node import HANDLERS
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.config import DataVersion
-from codec.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
-from codec.codes import RequestCode, ResponseCode
-from codec.errors import CodecError, HeaderError
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.namesrv.broker_handlers import LONG_BODY
+from rmqcli.broker.namesrv.node import HANDLERS
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.config import DataVersion
+from rmqcli.codec.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.errors import CodecError, HeaderError
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import (
     NameServerUnderTest,
     checksum,

@@ -11,17 +11,17 @@ import pytest
 import trio
 import trio.testing
 
-from broker.config import NamesrvConfig
-from broker.errors import StoreDamaged
-from broker.namesrv import open_name_server
-from broker.namesrv.node import bound_handlers, run_expiry
-from broker.namesrv.route_table import Broker, LiveBroker
-from broker.namesrv.state import KVConfig, NameServerState
-from broker.net.server import Server
-from broker.net.turns import Turns
-from codec.bodies.config import DataVersion
-from codec.codes import RequestCode, ResponseCode
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.config import NamesrvConfig
+from rmqcli.broker.errors import StoreDamaged
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.namesrv.node import bound_handlers, run_expiry
+from rmqcli.broker.namesrv.route_table import Broker, LiveBroker
+from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.turns import Turns
+from rmqcli.codec.bodies.config import DataVersion
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, identity, registration, topic
 from tests.broker.serving import Client, connect
 from tests.support import PATIENCE

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import trio
 
-from broker.config.servers import FIXED_OF_NAME_SERVERS
-from broker.namesrv.state import ORDER_TOPIC_CONFIG
-from codec.bodies.base import decode_body
-from codec.bodies.config import parse_properties
-from codec.bodies.route import KVTable, TopicList
-from codec.codes import RequestCode, ResponseCode
-from codec.fastjson import loads
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import decode_frame
+from rmqcli.broker.config.servers import FIXED_OF_NAME_SERVERS
+from rmqcli.broker.namesrv.state import ORDER_TOPIC_CONFIG
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import parse_properties
+from rmqcli.codec.bodies.route import KVTable, TopicList
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.fastjson import loads
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.broker.namesrv.support import NameServerUnderTest
 from tests.broker.support import FakeSession
 from tests.codec.wire import KINDS, load_wire

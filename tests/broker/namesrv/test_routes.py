@@ -10,15 +10,15 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker.config import NamesrvConfig, load_config
-from broker.errors import NotReady, Refusal, StoreDamaged
-from broker.namesrv.node import bound_handlers
-from broker.namesrv.state import KVConfig, NameServerState
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.route import TopicList, TopicRouteData
-from codec.codes import RequestCode, ResponseCode
-from codec.errors import BodyError
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.config import NamesrvConfig, load_config
+from rmqcli.broker.errors import NotReady, Refusal, StoreDamaged
+from rmqcli.broker.namesrv.node import bound_handlers
+from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.route import TopicList, TopicRouteData
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, NameServerUnderTest, topic
 from tests.broker.support import FakeSession, SlowDisk
 

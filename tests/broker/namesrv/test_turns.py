@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import trio
 
-from broker.errors import Refusal
-from broker.namesrv.broker_handlers import MOST_OF_CLIENT
-from broker.namesrv.route_table import Broker, LiveBroker, RouteTable
-from broker.namesrv.state import EACH_ENTRY, KVConfig
-from codec.bodies.config import DataVersion
-from codec.bodies.route import QueueData
-from codec.codes import ResponseCode
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.namesrv.broker_handlers import MOST_OF_CLIENT
+from rmqcli.broker.namesrv.route_table import Broker, LiveBroker, RouteTable
+from rmqcli.broker.namesrv.state import EACH_ENTRY, KVConfig
+from rmqcli.codec.bodies.config import DataVersion
+from rmqcli.codec.bodies.route import QueueData
+from rmqcli.codec.codes import ResponseCode
 from tests.broker.namesrv.support import NameServerUnderTest, topic
 from tests.broker.support import done
 
@@ -155,7 +155,7 @@ def test_what_concerns_many_topics_or_brokers_is_done_in_steps(
     routes: RouteTable, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For 90,000 topics 27 to 296 ms; cluster info of 4,000 brokers 16 ms; 10,000 queues 91 ms."""
-    monkeypatch.setattr("broker.namesrv.route_table.TOPICS_PER_STEP", 1)
+    monkeypatch.setattr("rmqcli.broker.namesrv.route_table.TOPICS_PER_STEP", 1)
     routes.register(broker("many"), live("other"), [topic(name) for name in names(MANY, "t")])
     queues = [QueueData(name, 1, 1, 6) for name in names(MANY, "b")]
     every: dict[str, Callable[[], Generator[None, None, object]]] = {
@@ -171,7 +171,7 @@ def test_what_concerns_many_topics_or_brokers_is_done_in_steps(
 
 def test_one_connection_registers_so_many_brokers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_OF_CLIENT >= 100
-    monkeypatch.setattr("broker.namesrv.broker_handlers.MOST_OF_CLIENT", 2)
+    monkeypatch.setattr("rmqcli.broker.namesrv.broker_handlers.MOST_OF_CLIENT", 2)
     server = NameServerUnderTest()
     codes = [server.register(topic("T"), name=f"b{n}", address=f"h{n}:1").code for n in (0, 1, 1, 2)]
     assert codes == [ResponseCode.SUCCESS] * 3 + [ResponseCode.SYSTEM_ERROR]
@@ -179,7 +179,7 @@ def test_one_connection_registers_so_many_brokers_and_no_more(monkeypatch: pytes
 
 async def test_key_value_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are saved at each change, and sent with each registration."""
-    monkeypatch.setattr("broker.namesrv.state.MOST_CHARACTERS", 2 * (EACH_ENTRY + 10))
+    monkeypatch.setattr("rmqcli.broker.namesrv.state.MOST_CHARACTERS", 2 * (EACH_ENTRY + 10))
     kv = KVConfig()
     await kv.put("n", "a", "12345678")
     await kv.put("n", "b", "12345678")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.services.registration import MAX_WAIT_SECONDS, Announcer
-from broker.supervisor import Supervisor
-from codec.bodies.config import TopicConfig
+from rmqcli.broker.services.registration import MAX_WAIT_SECONDS, Announcer
+from rmqcli.broker.supervisor import Supervisor
+from rmqcli.codec.bodies.config import TopicConfig
 from tests.broker.support import fake_broker, send_header
 
 

@@ -9,11 +9,11 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker.store import StoreMessage
-from broker.store.values import AppendResult, PutStatus
-from codec.codes import ResponseCode
-from codec.properties import encode_properties
-from codec.store.delay_levels import DelayLevels
+from rmqcli.broker.store import StoreMessage
+from rmqcli.broker.store.values import AppendResult, PutStatus
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.store.delay_levels import DelayLevels
 from tests.broker.support import OWN, START_MS, fake_broker, pull_header, virtual_now
 
 

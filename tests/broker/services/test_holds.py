@@ -8,17 +8,17 @@ import pytest
 import trio
 import trio.testing
 
-from broker.net.turns import Jobs, Turns
-from broker.services import holds as module
-from broker.services.holds import Hold, Holds
-from codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.broker.net.turns import Jobs, Turns
+from rmqcli.broker.services import holds as module
+from rmqcli.broker.services.holds import Hold, Holds
+from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
 
 MANY = 500
 
 
 @pytest.fixture(autouse=True)
 def every_step_costs_a_turn(monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock) -> None:
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0)
 
 
 def hold(

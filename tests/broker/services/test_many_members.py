@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from broker.net.turns import FIRST_STEPS
-from broker.services.clients import expire_clients
+from rmqcli.broker.net.turns import FIRST_STEPS
+from rmqcli.broker.services.clients import expire_clients
 from tests.broker.support import FakeBroker, fake_broker
 
 MANY = 4 * FIRST_STEPS
@@ -34,7 +34,7 @@ async def fill_group(broker: FakeBroker) -> None:
 
 @pytest.fixture(autouse=True)
 def every_step_costs_a_turn(monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock) -> None:
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0)
 
 
 async def test_members_of_a_large_group_are_told_in_steps(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_a_connection_that_ended_leaves_its_groups_in_steps(tmp_path: Path
 async def test_silent_members_of_many_groups_are_removed_in_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.services.clients.CLIENT_EXPIRY_MS", -1)
+    monkeypatch.setattr("rmqcli.broker.services.clients.CLIENT_EXPIRY_MS", -1)
     async with fake_broker(tmp_path) as broker:
         client, context = broker.client(), broker.context
         for number in range(MANY):

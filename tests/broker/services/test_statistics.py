@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from broker.services.statistics import PutTimes, Statistics, StoreRates
+from rmqcli.broker.services.statistics import PutTimes, Statistics, StoreRates
 from tests.broker.support import done
 
 
@@ -166,7 +166,7 @@ def test_a_new_day_starts_new_totals() -> None:
 
 def test_items_of_many_queues_are_summed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic has 65,536 queues, a broker 262,144 counters."""
-    monkeypatch.setattr("broker.services.statistics.CELLS_PER_STEP", 2)
+    monkeypatch.setattr("rmqcli.broker.services.statistics.CELLS_PER_STEP", 2)
     clock = Clock()
     statistics = Statistics(clock, "C")
     statistics.sample()

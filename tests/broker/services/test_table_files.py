@@ -12,18 +12,18 @@ import pytest
 import trio
 import trio.testing
 
-from broker.config import read_properties
-from broker.disk import REAL, Disk
-from broker.filters import FilterTable
-from broker.services.table_files import TableFiles, table_text
-from broker.store import MessageStore, StoreDamaged
-from broker.store.readiness import MOST_READS, Readiness
-from broker.supervisor import open_services
-from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.bodies.base import decode_body
-from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.fastjson_writer import PIECES_PER_STEP
+from rmqcli.broker.config import read_properties
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.filters import FilterTable
+from rmqcli.broker.services.table_files import TableFiles, table_text
+from rmqcli.broker.store import MessageStore, StoreDamaged
+from rmqcli.broker.store.readiness import MOST_READS, Readiness
+from rmqcli.broker.supervisor import open_services
+from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.fastjson_writer import PIECES_PER_STEP
 from tests.broker.support import SlowDisk, fake_broker, send_header
 from tests.support import JavaStore
 
@@ -189,7 +189,7 @@ async def test_others_go_on_while_a_large_table_is_saved(
     tmp_path: Path, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With steps that cost a turn each, another task runs between any two of them."""
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0)
     tables, _, _, offsets, _ = files(tmp_path)
     for number in range(10_000):
         offsets.commit(f"G{number}", "T", 0, number)
@@ -215,7 +215,7 @@ async def test_others_go_on_while_a_large_table_is_saved(
 async def test_what_changes_while_a_table_is_saved_is_saved_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0)
     tables, _, _, offsets, _ = files(tmp_path)
     for number in range(1000):
         offsets.commit(f"G{number}", "T", 0, 1)
@@ -250,7 +250,7 @@ async def test_a_delivery_is_on_the_disk_before_it_is_counted(
             if written == path:
                 seen.append((text.count(b"1:1"), store.flushed_offset == store.commit_log_max_offset))
 
-        monkeypatch.setattr("broker.services.table_files.save_table", watched)
+        monkeypatch.setattr("rmqcli.broker.services.table_files.save_table", watched)
         assert (await client.wait(client.post(310, send_header("T", {"DELAY": "1"}), b"x"))).code == 0
         await trio.sleep(3)
         assert seen == [(1, True)]
@@ -269,7 +269,7 @@ async def test_what_was_sent_back_is_on_the_disk_before_the_offset_behind_it(
             if written == path:
                 seen.append(store.flushed_offset == store.commit_log_max_offset)
 
-        monkeypatch.setattr("broker.services.table_files.save_table", watched)
+        monkeypatch.setattr("rmqcli.broker.services.table_files.save_table", watched)
         await trio.sleep(4.9)
         assert (await client.ask(36, {"offset": offset, "group": "G", "delayLevel": "0"})).code == 0
         await client.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
@@ -289,7 +289,7 @@ async def test_at_the_stop_too_messages_are_on_the_disk_before_the_offset_behind
 
         await client.send("T", b"x")
         await client.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
-        monkeypatch.setattr("broker.services.table_files.save_table", watched)
+        monkeypatch.setattr("rmqcli.broker.services.table_files.save_table", watched)
     assert ("consumerOffset.json", True) in seen
 
 
@@ -449,7 +449,7 @@ async def test_a_full_disk_keeps_the_change_for_the_next_time(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("broker.services.table_files.save_table", refuse)
+        patched.setattr("rmqcli.broker.services.table_files.save_table", refuse)
         tables.topics_changed()
         await tables.save_all()
         with pytest.raises(OSError, match="No space"):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import trio
 
-from broker.store import MessageStore, open_store
-from broker.store.config import StoreConfig
-from broker.store.values import PutStatus
+from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.config import StoreConfig
+from rmqcli.broker.store.values import PutStatus
 from tests.broker.store.support import HOST, message
 
 QUEUES = 6

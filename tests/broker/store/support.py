@@ -11,18 +11,18 @@ from typing import Any
 
 import trio
 
-from broker.disk import REAL, Disk
-from broker.store import MessageStore, StoreConfig, StoreMessage, open_store
-from broker.store.batches import LONG_PROPERTIES
-from broker.store.values import AppendResult
-from codec.core.hashing import index_key_hash, tags_code
-from codec.core.run import QueueRun
-from codec.core.sends import Sends
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.ids import pack_host
-from codec.properties import encode_properties
-from codec.store.consume_queue import ENTRY, FILLER
-from codec.store.index_file import (
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.store import MessageStore, StoreConfig, StoreMessage, open_store
+from rmqcli.broker.store.batches import LONG_PROPERTIES
+from rmqcli.broker.store.values import AppendResult
+from rmqcli.codec.core.hashing import index_key_hash, tags_code
+from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.sends import Sends
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.ids import pack_host
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.store.consume_queue import ENTRY, FILLER
+from rmqcli.codec.store.index_file import (
     HEADER,
     ITEM,
     SLOT,
@@ -31,8 +31,8 @@ from codec.store.index_file import (
     slot_position,
     time_difference,
 )
-from codec.store.record import decode_record, peek_record
-from codec.store.record_layout import MAGIC_FILLER, MAGIC_V1
+from rmqcli.codec.store.record import decode_record, peek_record
+from rmqcli.codec.store.record_layout import MAGIC_FILLER, MAGIC_V1
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = pack_host("10.0.0.7", 40000)

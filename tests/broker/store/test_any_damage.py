@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.store import StoreSizeMismatch
-from codec.store.index_file import index_file_size
+from rmqcli.broker.store import StoreSizeMismatch
+from rmqcli.codec.store.index_file import index_file_size
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.rebuild import Shape, build
 from tests.broker.store.support import (

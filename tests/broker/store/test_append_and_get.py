@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from broker.store import GetResult, GetStatus, MessageStore, PutStatus, StoreMessage
-from broker.store.values import AppendResult
-from codec.core.hashing import tags_code
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.store.record import decode_record, decode_records, peek_record
-from codec.store.record_layout import MAGIC_FILLER
+from rmqcli.broker.store import GetResult, GetStatus, MessageStore, PutStatus, StoreMessage
+from rmqcli.broker.store.values import AppendResult
+from rmqcli.codec.core.hashing import tags_code
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.store.record import decode_record, decode_records, peek_record
+from rmqcli.codec.store.record_layout import MAGIC_FILLER
 from tests.broker.store.support import (
     BORN,
     ITEMS,
@@ -382,8 +382,8 @@ def test_records_and_units_that_are_being_removed(tmp_path: Path) -> None:
 
 
 def test_pages_that_leave_memory_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.store.commit_log.TRIM_BYTES", 4096)
-    monkeypatch.setattr("broker.store.index.RELEASE_ITEMS", 100)
+    monkeypatch.setattr("rmqcli.broker.store.commit_log.TRIM_BYTES", 4096)
+    monkeypatch.setattr("rmqcli.broker.store.index.RELEASE_ITEMS", 100)
     with loaded(small_config(tmp_path)) as store:
         for number in range(400):
             store.append(message(number, size=600))

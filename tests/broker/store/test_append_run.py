@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from broker.store import MessageStore, PutStatus, StoreMessage
-from broker.store.commit_log import CommitLog
-from codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.broker.store import MessageStore, PutStatus, StoreMessage
+from rmqcli.broker.store.commit_log import CommitLog
+from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
 from tests.broker.store.support import (
     LOG_SIZE,
     Clock,

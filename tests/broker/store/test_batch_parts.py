@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from broker.disk import REAL
-from broker.errors import IllegalBatch, NotReady
-from broker.store import MessageStore, PutStatus, StoreMessage
-from broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
-from broker.store.store import open_store
-from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM
-from codec.core.batch import count_items, read_items
-from codec.core.run import NO_LIMIT, QueueRun, Run
-from codec.errors import BodyError
-from codec.message import Message
-from codec.message_batch import decode_batch, encode_batch
-from codec.properties import properties_problem
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.errors import IllegalBatch, NotReady
+from rmqcli.broker.store import MessageStore, PutStatus, StoreMessage
+from rmqcli.broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
+from rmqcli.broker.store.store import open_store
+from rmqcli.codec.batch_item import ITEM_HEAD, SMALLEST_ITEM
+from rmqcli.codec.core.batch import count_items, read_items
+from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import decode_batch, encode_batch
+from rmqcli.codec.properties import properties_problem
 from tests.broker.store.support import HOST, Clock, Heard, append_run, inline, loaded, message, small_config
 
 LOG = 1 << 20
@@ -126,8 +126,8 @@ async def test_one_batch_holds_a_queue_at_a_time(tmp_path: Path) -> None:
 async def test_too_many_items_are_counted_before_any_is_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.store.batches.MOST_MESSAGES", 4)
-    monkeypatch.setattr("broker.store.batches.Part", None)
+    monkeypatch.setattr("rmqcli.broker.store.batches.MOST_MESSAGES", 4)
+    monkeypatch.setattr("rmqcli.broker.store.batches.Part", None)
     config = small_config(tmp_path)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
         with pytest.raises(IllegalBatch, match="4 messages at most"):

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from broker.disk import REAL, Disk
-from broker.store import GetStatus, MessageStore, StoreConfig, open_store
-from broker.store.consume_queue_ext import QueueExtension
-from broker.testing.disk import SimulatedDisk
-from codec.core.hashing import tags_code
-from codec.store.consume_queue import ENTRY, ExtensionEntry, is_address, offset_of
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.store import GetStatus, MessageStore, StoreConfig, open_store
+from rmqcli.broker.store.consume_queue_ext import QueueExtension
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.codec.core.hashing import tags_code
+from rmqcli.codec.store.consume_queue import ENTRY, ExtensionEntry, is_address, offset_of
 from tests.broker.store.support import (
     LOG_SIZE,
     START_MS,
@@ -243,7 +243,7 @@ async def test_a_flush_takes_the_extension_first(tmp_path: Path, monkeypatch: py
     def note(_disk: Disk, paths: list[Path], folders: list[Path]) -> None:
         synced.extend(path.parts[-4] for path in paths)
 
-    monkeypatch.setattr("broker.store.flush.sync_files", note)
+    monkeypatch.setattr("rmqcli.broker.store.flush.sync_files", note)
     with loaded(extended(tmp_path)) as store:
         fill(store, 6)
         await store._flusher.flush_all_queues()

@@ -12,12 +12,12 @@ import pytest
 import trio
 import trio.testing
 
-from broker.disk import PAGE, Usage
-from broker.disk.real import RealDisk
-from broker.store import MessageStore, StoreDamaged, StoreSizeMismatch, open_store
-from broker.testing.disk import SimulatedDisk
-from codec.store.checkpoint import SAFE_POINT_AT
-from codec.store.consume_queue import ENTRY
+from rmqcli.broker.disk import PAGE, Usage
+from rmqcli.broker.disk.real import RealDisk
+from rmqcli.broker.store import MessageStore, StoreDamaged, StoreSizeMismatch, open_store
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.codec.store.checkpoint import SAFE_POINT_AT
+from rmqcli.codec.store.consume_queue import ENTRY
 from tests.broker.store.support import (
     HOST,
     LOG_SIZE,

@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from broker.store import open_store
-from broker.testing.disk import SimulatedDisk
+from rmqcli.broker.store import open_store
+from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import (
     HOST,
     START_MS,

@@ -14,10 +14,10 @@ import pytest
 import trio
 import trio.testing
 
-from broker.store import AppendResult, MessageStore, PutStatus, open_store
-from broker.store.flush import sync_files
-from broker.store.segment_list import SegmentList
-from broker.testing.disk import SimulatedDisk
+from rmqcli.broker.store import AppendResult, MessageStore, PutStatus, open_store
+from rmqcli.broker.store.flush import sync_files
+from rmqcli.broker.store.segment_list import SegmentList
+from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import HOST, START_MS, Clock, loaded, message, numbers, small_config
 
 ROOT = Path("/store")

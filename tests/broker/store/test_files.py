@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from broker.disk import PAGE, REAL, load_table, save_table
-from broker.disk.lock import hold_lock
-from broker.store import StoreDamaged, StoreError, StoreLocked
-from broker.store.segment import Segment
-from broker.store.segment_list import SegmentList
-from broker.testing.disk import SimulatedDisk
-from codec.errors import BodyError
+from rmqcli.broker.disk import PAGE, REAL, load_table, save_table
+from rmqcli.broker.disk.lock import hold_lock
+from rmqcli.broker.store import StoreDamaged, StoreError, StoreLocked
+from rmqcli.broker.store.segment import Segment
+from rmqcli.broker.store.segment_list import SegmentList
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.codec.errors import BodyError
 
 
 def _decode(data: bytes) -> Any:
@@ -221,7 +221,7 @@ def test_a_file_is_cleared_where_no_holes_can_be_made(
     for at in (0, 5, PAGE + 3, position, (2 << 20) - 1, size - 1):
         file.view[at] = 7
     kept = bytes(file.view[:position])
-    monkeypatch.setattr("broker.disk.mapped._fallocate", lambda: refuse)
+    monkeypatch.setattr("rmqcli.broker.disk.mapped._fallocate", lambda: refuse)
     monkeypatch.setattr(os, "ftruncate", refuse)
     assert file.clear_from(position)
     assert bytes(file.view) == kept + bytes(size - position) == path.read_bytes()

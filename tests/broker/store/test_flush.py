@@ -9,11 +9,11 @@ import pytest
 import trio
 import trio.testing
 
-from broker.disk import REAL
-from broker.store import PutStatus, StoreLocked, open_store
-from broker.store.checkpoint import Checkpoint
-from broker.store.flush import FLUSHED_AT_ONCE
-from broker.store.segment import Segment
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.store import PutStatus, StoreLocked, open_store
+from rmqcli.broker.store.checkpoint import Checkpoint
+from rmqcli.broker.store.flush import FLUSHED_AT_ONCE
+from rmqcli.broker.store.segment import Segment
 from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, loaded, message, numbers, small_config
 from tests.broker.store.threads import Threads, opened
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import REAL, Disk
-from broker.disk.real import RealDisk
-from broker.disk.tables import DurableFolders, save_table
-from broker.store import StoreConfig, StoreLocked, open_store
-from broker.testing.disk import SimulatedDisk
-from broker.testing.power_cut import ODDS
-from codec.store.file_names import file_name
+from rmqcli.broker.disk import REAL, Disk
+from rmqcli.broker.disk.real import RealDisk
+from rmqcli.broker.disk.tables import DurableFolders, save_table
+from rmqcli.broker.store import StoreConfig, StoreLocked, open_store
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.power_cut import ODDS
+from rmqcli.codec.store.file_names import file_name
 from tests.broker.store.support import HOST, QUEUE_SIZE, Clock, inline, message, small_config
 
 ROOT = Path("/data/broker/store")
@@ -167,7 +167,7 @@ async def test_one_folder_for_two_purposes(tmp_path: Path) -> None:
 
 def test_folders_of_another_process(tmp_path: Path) -> None:
     code = (
-        "import sys, contextlib; from pathlib import Path; from broker.disk import REAL; from broker.errors import *\n"
+        "import sys, contextlib; from pathlib import Path; from rmqcli.broker.disk import REAL; from rmqcli.broker.errors import *\n"
         "root = Path(sys.argv[1])\n"
         "try:\n"
         "    with REAL.lock(root / 'two' / 'lock', [root / 'two', root / 'log']): print('free')\n"

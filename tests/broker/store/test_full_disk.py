@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import trio.testing
 
-from broker.disk import PAGE, REAL
-from broker.store import MessageStore, PutStatus, open_store
-from broker.store.segment import MOST_RESERVED, Segment
-from broker.testing.disk import SimulatedDisk
+from rmqcli.broker.disk import PAGE, REAL
+from rmqcli.broker.store import MessageStore, PutStatus, open_store
+from rmqcli.broker.store.segment import MOST_RESERVED, Segment
+from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import (
     HOST,
     START_MS,
@@ -86,7 +86,7 @@ async def test_a_full_disk_refuses_and_serves(autojump_clock: trio.testing.MockC
 async def test_as_many_queues_as_there_is_room_for(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.store.retention.LEAST_FREE", 0)
+    monkeypatch.setattr("rmqcli.broker.store.retention.LEAST_FREE", 0)
     disk = limited()
     async with opened(disk) as store:
         assert await send(store, 0) is PutStatus.PUT_OK

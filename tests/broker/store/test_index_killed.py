@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.store import index_file
+from rmqcli.broker.store import index_file
 from tests.broker.store.support import SLOTS, Rebuild, killed, loaded, message, small_config
 
 ITEMS = 15
@@ -28,7 +28,7 @@ def as_source(name: str) -> Any:
     return module
 
 
-derived = as_source("codec.core.derived")
+derived = as_source("rmqcli.codec.core.derived")
 
 
 class Killed(Exception):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.store import MessageStore, StoreConfig
-from codec.ids import parse_offset_msg_id
-from codec.store.record import decode_record
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.store import MessageStore, StoreConfig
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.store.record import decode_record
 from tests.broker.store.support import Clock, Rebuild, loaded, queue_bytes
 from tests.support import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.disk import REAL, CannotSync
-from broker.disk.real import KernelSync, RealDisk, _Calls, open_kernel_sync
-from broker.store import MessageStore, PutStatus
-from broker.store.flush import FLUSH_FAILED
-from broker.store.readiness import InThread
-from broker.store.store import open_store
+from rmqcli.broker.disk import REAL, CannotSync
+from rmqcli.broker.disk.real import KernelSync, RealDisk, _Calls, open_kernel_sync
+from rmqcli.broker.store import MessageStore, PutStatus
+from rmqcli.broker.store.flush import FLUSH_FAILED
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.store.store import open_store
 from tests.broker.store.support import HOST, Clock, inline, message, small_config
 
 OPEN = Path("/proc/self/fd")
@@ -77,7 +77,7 @@ def test_another_kind_of_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_kernel_that_refuses_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.disk.real._CALLS", {platform.machine(): _Calls(-1, -1, -1, -1)})
+    monkeypatch.setattr("rmqcli.broker.disk.real._CALLS", {platform.machine(): _Calls(-1, -1, -1, -1)})
     before = len([*OPEN.iterdir()])
     assert open_kernel_sync() is None
     assert len([*OPEN.iterdir()]) == before
@@ -147,7 +147,7 @@ async def test_a_sync_that_fails_is_the_last_one(tmp_path: Path) -> None:
 async def test_a_sync_without_a_descriptor_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.store.flush.DESCRIPTOR_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("rmqcli.broker.store.flush.DESCRIPTOR_PAUSE_SECONDS", 0)
     sync = Sync(0, errno.EMFILE)
     async with opened(tmp_path, sync) as store:
         assert [await is_flushed(store, number) for number in range(2)] == [True, True]
@@ -163,7 +163,7 @@ async def test_none_is_used_where_the_clock_may_be_virtual(tmp_path: Path) -> No
 
 
 async def test_a_long_sync_is_left_to_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.store.flush.SHORT_SYNC", 1000)
+    monkeypatch.setattr("rmqcli.broker.store.flush.SHORT_SYNC", 1000)
     sync = Sync(1 << 30, 0)
     synced = []
     async with opened(tmp_path, sync) as store:

@@ -10,17 +10,17 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from broker.disk import REAL
-from broker.errors import NotReady
-from broker.store import MessageStore, PutStatus, StoreMessage
-from broker.store.batches import PART_MESSAGES
-from broker.store.news import ITEMS_PER_LOOK, TURN_SECONDS
-from broker.store.store import open_store
-from broker.store.values import AppendResult
-from codec.core.derived import IndexItem
-from codec.message import Message
-from codec.message_batch import encode_batch
-from codec.properties import encode_properties
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store import MessageStore, PutStatus, StoreMessage
+from rmqcli.broker.store.batches import PART_MESSAGES
+from rmqcli.broker.store.news import ITEMS_PER_LOOK, TURN_SECONDS
+from rmqcli.broker.store.store import open_store
+from rmqcli.broker.store.values import AppendResult
+from rmqcli.codec.core.derived import IndexItem
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.properties import encode_properties
 from tests.broker.store.support import (
     HOST,
     SLOTS,

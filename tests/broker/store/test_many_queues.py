@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.disk import PAGE, REAL
-from broker.disk.mapped import RealMappedFile
-from broker.store.consume_queue import ConsumeQueue
-from broker.store.store import open_store
+from rmqcli.broker.disk import PAGE, REAL
+from rmqcli.broker.disk.mapped import RealMappedFile
+from rmqcli.broker.store.consume_queue import ConsumeQueue
+from rmqcli.broker.store.store import open_store
 from tests.broker.store.support import HOST, Clock, inline, loaded, message, numbers, small_config
 from tests.support import PATIENCE
 

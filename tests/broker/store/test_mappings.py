@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.store.segment import Mappings, Segment
-from broker.testing.disk import SimulatedDisk
+from rmqcli.broker.store.segment import Mappings, Segment
+from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import loaded, message, numbers, small_config
 
 MOST = 4

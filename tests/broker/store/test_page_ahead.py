@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import trio
 
-from broker.disk import REAL
-from broker.store import MessageStore, open_store
-from broker.store.segment import Segment
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.segment import Segment
 from tests.broker.store.support import HOST, LOG_SIZE, Clock, message, numbers, small_config
 
 Span = tuple[int, int, int]
@@ -36,8 +36,8 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
         return real(segment, position, length)
 
     monkeypatch.setattr(Segment, "populate_pages", populate)
-    monkeypatch.setattr("broker.store.commit_log.AHEAD_AFTER", 2000)
-    monkeypatch.setattr("broker.store.commit_log.AHEAD_BYTES", 4000)
+    monkeypatch.setattr("rmqcli.broker.store.commit_log.AHEAD_AFTER", 2000)
+    monkeypatch.setattr("rmqcli.broker.store.commit_log.AHEAD_BYTES", 4000)
     return had
 
 

@@ -15,10 +15,10 @@ import pytest
 import trio
 import trio.testing
 
-from broker.disk import load_table, save_table
-from broker.store import MessageStore, open_store
-from broker.store.log_walk import walk
-from broker.testing.disk import SimulatedDisk
+from rmqcli.broker.disk import load_table, save_table
+from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.log_walk import walk
+from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import HOST, START_MS, Clock, inline, loaded, message, numbers, small_config
 
 ROOT = Path("/store")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.store.dispatch import MOST_MISSING, MOST_WAITING, QueueOrder
+from rmqcli.broker.store.dispatch import MOST_MISSING, MOST_WAITING, QueueOrder
 
 
 def placed(offsets: list[int]) -> list[tuple[int, int | None]]:

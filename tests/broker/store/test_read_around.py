@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import PAGE, REAL
-from broker.disk.mapped import RealMappedFile
-from broker.store import MessageStore
+from rmqcli.broker.disk import PAGE, REAL
+from rmqcli.broker.disk.mapped import RealMappedFile
+from rmqcli.broker.store import MessageStore
 from tests.broker.store.support import loaded, message, small_config
 
 SIZE = 1 << 20

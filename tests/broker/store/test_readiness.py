@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import PAGE
-from broker.errors import NotReady
-from broker.store import GetStatus, open_store
-from broker.store.readiness import CHUNK, KNOWN_CHUNKS, Readiness
-from broker.store.segment import Segment
-from broker.testing.disk import SimulatedDisk
+from rmqcli.broker.disk import PAGE
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store import GetStatus, open_store
+from rmqcli.broker.store.readiness import CHUNK, KNOWN_CHUNKS, Readiness
+from rmqcli.broker.store.segment import Segment
+from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, inline, loaded, message, small_config
 
 FOLDER = Path("/store")

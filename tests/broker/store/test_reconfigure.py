@@ -8,8 +8,8 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from broker.store import GetStatus, PutStatus
-from broker.store.config import FIXED
+from rmqcli.broker.store import GetStatus, PutStatus
+from rmqcli.broker.store.config import FIXED
 from tests.broker.store.support import START_MS, Clock, loaded, message, small_config
 from tests.broker.store.threads import Threads, opened
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from broker.disk import REAL
-from broker.store import StoreDamaged, StoreSizeMismatch
-from broker.store.checkpoint import Checkpoint
-from codec.store.checkpoint import decode_checkpoint, decode_safe_point
-from codec.store.consume_queue import ENTRY
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.store import StoreDamaged, StoreSizeMismatch
+from rmqcli.broker.store.checkpoint import Checkpoint
+from rmqcli.codec.store.checkpoint import decode_checkpoint, decode_safe_point
+from rmqcli.codec.store.consume_queue import ENTRY
 from tests.broker.store.support import (
     LOG_SIZE,
     QUEUE_SIZE,
@@ -308,7 +308,7 @@ def test_after_a_kill_only_the_end_is_checked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, clean: bool
 ) -> None:
     """Pages of a killed process are all there: records that queues know before the end are not read."""
-    monkeypatch.setattr("broker.store.recovery_start.CHECKED_BYTES", 5_000)
+    monkeypatch.setattr("rmqcli.broker.store.recovery_start.CHECKED_BYTES", 5_000)
     if clean:
         (folder / "abort").unlink()
     with loaded(small_config(folder)) as store:
@@ -320,7 +320,7 @@ def test_after_a_kill_only_the_end_is_checked(
 
 
 def test_a_wrong_unit_does_not_choose_where_to_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.store.recovery_start.CHECKED_BYTES", 5_000)
+    monkeypatch.setattr("rmqcli.broker.store.recovery_start.CHECKED_BYTES", 5_000)
     queues = [path for path in sorted((folder / "consumequeue" / "TopicA").rglob("0*")) if path.is_file()]
     for path in queues:
         data = path.read_bytes()
@@ -335,13 +335,13 @@ def test_a_wrong_unit_does_not_choose_where_to_start(folder: Path, monkeypatch: 
 def test_after_a_power_loss_the_checkpoint_decides(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.store.recovery_start.CHECKED_BYTES", 5_000)
+    monkeypatch.setattr("rmqcli.broker.store.recovery_start.CHECKED_BYTES", 5_000)
     with loaded(small_config(killed(folder, tmp_path / "lost", power_lost=True))) as store:
         assert (store.recovery.start, store.recovery.records) == (0, COUNT)
 
 
 def test_a_long_log_is_not_read_whole_for_the_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.store.recovery.INDEX_CATCH_UP", LOG_SIZE)
+    monkeypatch.setattr("rmqcli.broker.store.recovery.INDEX_CATCH_UP", LOG_SIZE)
     shutil.rmtree(folder / "index")
     with loaded(small_config(folder)) as store:
         assert store.query("TopicA", f"k{COUNT - 1}", 9, 0, 1 << 50).views

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from broker.errors import ReplicaRefused
-from broker.store import GetStatus, MessageStore, StoreMessage, open_store
-from codec.ha.frames import RecordStream
-from codec.store.record_encoder import encode_filler
+from rmqcli.broker.errors import ReplicaRefused
+from rmqcli.broker.store import GetStatus, MessageStore, StoreMessage, open_store
+from rmqcli.codec.ha.frames import RecordStream
+from rmqcli.codec.store.record_encoder import encode_filler
 from tests.broker.store.support import (
     HOST,
     ITEMS,

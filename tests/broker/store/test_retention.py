@@ -11,14 +11,14 @@ import pytest
 import trio
 import trio.testing
 
-from broker.disk import Usage
-from broker.disk.real import RealDisk
-from broker.store import GetStatus, MessageStore, PutStatus, open_store
-from broker.store.commit_log import SPACE_STEP
-from broker.store.retention import FIRST_RUN_S, LEAST_FREE
-from broker.supervisor import Supervisor, open_services
-from broker.testing.disk import SimulatedDisk
-from broker.testing.power_cut import Journal
+from rmqcli.broker.disk import Usage
+from rmqcli.broker.disk.real import RealDisk
+from rmqcli.broker.store import GetStatus, MessageStore, PutStatus, open_store
+from rmqcli.broker.store.commit_log import SPACE_STEP
+from rmqcli.broker.store.retention import FIRST_RUN_S, LEAST_FREE
+from rmqcli.broker.supervisor import Supervisor, open_services
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.broker.testing.power_cut import Journal
 from tests.broker.store.support import HOST, LOG_SIZE, Clock, inline, loaded, message, numbers, small_config
 
 HOUR = 3_600_000

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.errors import NotReady
-from broker.store import MessageStore
-from broker.store.segment import Segment
-from codec.store.record import decode_record
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.store import MessageStore
+from rmqcli.broker.store.segment import Segment
+from rmqcli.codec.store.record import decode_record
 from tests.broker.store.support import START_MS, Clock, loaded, message, small_config
 
 UNITS = 16
@@ -97,7 +97,7 @@ def test_a_query_returns_no_more_than_a_reply_holds(tmp_path: Path) -> None:
 
 def test_a_search_of_a_long_chain_takes_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many messages share the key with the oldest, which is wanted; a file may be removed meanwhile."""
-    monkeypatch.setattr("broker.store.search.ITEMS_PER_STEP", 4)
+    monkeypatch.setattr("rmqcli.broker.store.search.ITEMS_PER_STEP", 4)
     clock = Clock()
     with loaded(
         small_config(tmp_path, max_index_num=400, mapped_file_size_commit_log=1 << 20), clock

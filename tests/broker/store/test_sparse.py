@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import PAGE, REAL, Disk
-from broker.store import MessageStore, StoreDamaged, StoreMessage, open_store
-from broker.testing.disk import SimulatedDisk
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.record_encoder import record_size
+from rmqcli.broker.disk import PAGE, REAL, Disk
+from rmqcli.broker.store import MessageStore, StoreDamaged, StoreMessage, open_store
+from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.record_encoder import record_size
 from tests.broker.store.support import (
     BORN,
     HOST,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import REAL
-from broker.errors import StoreUnsupported
-from broker.store.unsupported import refuse_unsupported
-from broker.store.values import PutStatus
-from codec.store.consume_queue import ENTRY
+from rmqcli.broker.disk import REAL
+from rmqcli.broker.errors import StoreUnsupported
+from rmqcli.broker.store.unsupported import refuse_unsupported
+from rmqcli.broker.store.values import PutStatus
+from rmqcli.codec.store.consume_queue import ENTRY
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 

@@ -10,8 +10,8 @@ from typing import Any
 import trio
 import trio.testing
 
-from broker.store import MessageStore, open_store
-from broker.store.flush import sync_files
+from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.flush import sync_files
 from tests.broker.store.support import HOST, Clock, small_config
 
 

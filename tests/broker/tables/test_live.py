@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.tables import ClientChannel, ConsumerTable, LockTable
-from codec.bodies.heartbeat import ConsumerData
-from codec.message_queue import MessageQueue
+from rmqcli.broker.tables import ClientChannel, ConsumerTable, LockTable
+from rmqcli.codec.bodies.heartbeat import ConsumerData
+from rmqcli.codec.message_queue import MessageQueue
 from tests.broker.support import FakeSession, subscription
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -22,7 +22,7 @@ def test_a_lock_that_is_older_than_60_s_is_free(age_ms: int, taken: list[Message
 
 
 def test_locks_are_bounded_and_old_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.tables.locks.MOST_LOCKS", 3)
+    monkeypatch.setattr("rmqcli.broker.tables.locks.MOST_LOCKS", 3)
     locks, queues = LockTable(), [MessageQueue("T", "b", number) for number in range(4)]
     assert locks.lock("G", "first", queues[:2], 0) == queues[:2]
     assert locks.lock("G", "first", queues, 50_000) == queues[:3]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.tables import ClientChannel, GroupTable, OffsetTable, ProducerTable, TopicTable
-from broker.tables.topics import describe_topic, system_topics
-from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rmqcli.broker.tables import ClientChannel, GroupTable, OffsetTable, ProducerTable, TopicTable
+from rmqcli.broker.tables.topics import describe_topic, system_topics
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from tests.broker.support import FakeSession
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import trio
 import trio.testing
 
-from broker.net.server import Server
-from broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from tests.broker.serving import ECHO, Client, echo
 
 

@@ -12,8 +12,8 @@ import trio.testing
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization as pem
 
-from broker.errors import ConfigError
-from broker.net.tls.acceptor import WATCH_SECONDS, TlsAcceptor
+from rmqcli.broker.errors import ConfigError
+from rmqcli.broker.net.tls.acceptor import WATCH_SECONDS, TlsAcceptor
 from tests.broker.serving import request
 from tests.broker.tls.support import TlsServer, in_place, tls_server
 from tests.certificates import Certificates, rewrite_key

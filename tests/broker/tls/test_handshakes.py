@@ -12,8 +12,8 @@ import pytest
 import trio
 import trio.testing
 
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.net.tls.transport import HANDSHAKE_BYTES, TlsTransport
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.net.tls.transport import HANDSHAKE_BYTES, TlsTransport
 from tests.broker.serving import ECHO, Client, echo, over_tcp, request
 from tests.broker.tls.support import TlsServer, in_place, tls_server
 from tests.certificates import Certificates

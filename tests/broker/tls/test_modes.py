@@ -8,9 +8,9 @@ import ssl
 import pytest
 import trio
 
-from broker.testing.in_memory import embedded_in_memory
-from codec.message import Message
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin, Producer
+from rmqcli.codec.message import Message
 from tests.broker.serving import ECHO, Client, echo, over_tcp, request
 from tests.broker.tls.support import tls_server
 from tests.certificates import Certificates
@@ -122,7 +122,7 @@ async def test_a_cluster_that_refuses_tls_does_not_ask_itself_by_tls(
 
 async def test_large_replies_leave_over_sockets(nursery: trio.Nursery, certificates: Certificates) -> None:
     """More than the kernel takes at once, so that the rest waits, encrypted, for the reader."""
-    from broker.net.tls.acceptor import TlsAcceptor
+    from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 
     acceptor = TlsAcceptor(certificates.server())
     await acceptor.load()

@@ -8,11 +8,11 @@ import pytest
 import trio
 import trustme
 
-from broker.config import BrokerConfig
-from broker.namesrv import open_name_server
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.services.registration import Registration
-from codec.bodies.config import DataVersion, TopicConfigSerializeWrapper
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.services.registration import Registration
+from rmqcli.codec.bodies.config import DataVersion, TopicConfigSerializeWrapper
 from tests.broker.namesrv.support import NO_FILES
 from tests.broker.support import done
 from tests.broker.tls.support import in_place

@@ -7,15 +7,15 @@ from typing import Any
 
 import trio
 
-from broker.store import MessageStore
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import HeartbeatData, ProducerData
-from codec.headers.base import from_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.headers.transactions import CheckTransactionStateRequestHeader
-from codec.ids import parse_offset_msg_id
-from codec.message import MessageExt
-from codec.store.record import decode_record
+from rmqcli.broker.store import MessageStore
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import HeartbeatData, ProducerData
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store.record import decode_record
 from tests.broker.support import Client, FakeBroker, Reply, send_header, virtual_now
 
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"

@@ -8,8 +8,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from broker.services.transactions import check_half_messages
-from codec.codes import ResponseCode
+from rmqcli.broker.services.transactions import check_half_messages
+from rmqcli.codec.codes import ResponseCode
 from tests.broker.support import Client, FakeBroker, fake_broker, virtual_now
 from tests.broker.transactions.support import (
     COMMIT,

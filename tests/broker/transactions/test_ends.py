@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.store.values import AppendResult, PutStatus
-from broker.tables import HalfCopies
-from codec.codes import ResponseCode
-from codec.ids import parse_offset_msg_id
+from rmqcli.broker.store.values import AppendResult, PutStatus
+from rmqcli.broker.tables import HalfCopies
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.ids import parse_offset_msg_id
 from tests.broker.support import fake_broker
 from tests.broker.transactions.support import (
     COMMIT,
@@ -126,7 +126,7 @@ async def test_why_a_commit_was_not_stored(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         sent = await send_half(client)
-        monkeypatch.setattr("broker.handlers.transactions.put", lambda *_: AppendResult(status))
+        monkeypatch.setattr("rmqcli.broker.handlers.transactions.put", lambda *_: AppendResult(status))
         refused = await end(client, sent)
         assert (refused.code, (refused.remark or "")[: len(remark)]) == (code, remark)
         assert "{" not in (refused.remark or "")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import trio
 
-import broker
-from broker.testing.disk import SimulatedDisk
-from codec.codes import RequestCode
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from codec.names import SystemTopic
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.testing.disk import SimulatedDisk
 from rmqcli.client import PullConsumer, TransactionProducer, TransactionState
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.remoting.command import RemotingCommand
 
 
 async def commit(_message: Message) -> TransactionState:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.services.transactions.op_queue import OpQueue
-from broker.store.values import StoreMessage
-from codec.ids import pack_host
+from rmqcli.broker.services.transactions.op_queue import OpQueue
+from rmqcli.broker.store.values import StoreMessage
+from rmqcli.codec.ids import pack_host
 from tests.broker.support import HOST, FakeBroker, fake_broker
 from tests.broker.transactions.support import OP
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import trio
 
-from broker.errors import RemoteClosed
-from codec.codes import ResponseCode
-from codec.headers.base import from_ext
-from codec.headers.send import ReplyMessageRequestHeader
-from codec.properties import decode_properties
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record
+from rmqcli.broker.errors import RemoteClosed
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.send import ReplyMessageRequestHeader
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record
 from tests.broker.support import (
     START_MS,
     Client,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.bodies.base import decode_body
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from codec.codes import RequestCode
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rmqcli.codec.codes import RequestCode
 from tests.broker.support import fake_broker
 from tests.broker.transactions.support import (
     COMMIT,

@@ -7,16 +7,16 @@ from typing import Any
 
 import trio
 
-import broker
-from broker.system import system_now_ms
-from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import HeartbeatData, ProducerData
-from codec.codes import RequestCode
-from codec.headers.base import from_ext, to_ext
-from codec.headers.transactions import CheckTransactionStateRequestHeader
-from codec.ids import parse_offset_msg_id
-from codec.remoting.command import RemotingCommand
-from codec.store.record import decode_record, decode_records
+from rmqcli import broker
+from rmqcli.broker.system import system_now_ms
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.heartbeat import HeartbeatData, ProducerData
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.base import from_ext, to_ext
+from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
+from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.record import decode_record, decode_records
 from tests.broker.serving import Client, connect
 from tests.broker.support import pull_header, send_header
 from tests.broker.transactions.support import (

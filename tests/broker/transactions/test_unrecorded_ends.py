@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.context import BrokerContext
-from broker.errors import NotReady
-from broker.services import put as puts
-from broker.services.transactions import half
-from broker.store.values import AppendResult, PutStatus, StoreMessage
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import NotReady
+from rmqcli.broker.services import put as puts
+from rmqcli.broker.services.transactions import half
+from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
 from tests.broker.support import fake_broker
 from tests.broker.transactions.support import (
     COMMIT,

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
-from broker.config import NamesrvConfig
-from broker.namesrv import open_name_server
-from broker.testing.embedded import open_member
+from rmqcli.broker.config import NamesrvConfig
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.testing.embedded import open_member
 
 T = TypeVar("T")
 UNREACHABLE = {"broker_ip1": "127.0.0.2", "bind_address": "127.0.0.1"}

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.route import BrokerData, ClusterInfo, KVTable
-from codec.codes import RequestCode
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.route import BrokerData, ClusterInfo, KVTable
+from rmqcli.codec.codes import RequestCode
 from tests.client.scripted import Reply, Server, ok
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codec.codes import RequestCode as R
+from rmqcli.codec.codes import RequestCode as R
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import Pair
 from tests.cli.servers.scripted import Peers

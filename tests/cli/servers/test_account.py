@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.codes import RequestCode as R
-from codec.remoting.signature import is_signed_with
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.profiles import Profile, ProfilesFile, load_profiles, profiles_path, save_file
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import Credentials
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.remoting.signature import is_signed_with
 from tests.cli.conftest import Run
 from tests.cli.servers.scripted import Peers
 from tests.client.scripted import refuse

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import embedded_in_thread
-from codec.codes import RequestCode as R
+from rmqcli.broker.testing.embedded import embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.codes import RequestCode as R
 from tests.cli.conftest import Run
 from tests.cli.servers.scripted import Peers
 from tests.client.scripted import refuse

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from codec.bodies.route import BrokerData, QueueData, TopicRouteData
+from rmqcli.codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqcli.plans import brokers
 from rmqcli.plans.brokers import put_rate, wait_until_idle, writable_brokers
 from tests.cli.conftest import Run

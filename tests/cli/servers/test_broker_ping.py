@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client import BrokerBusy, RequestTimeout
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.plans.brokers import Ping, own_queues, ping
 from tests.cli.conftest import Run
 

@@ -10,10 +10,10 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.config import NamesrvConfig
-from broker.namesrv import open_name_server
-from broker.net.tls.acceptor import TlsAcceptor
-from broker.testing.embedded import open_member
+from rmqcli.broker.config import NamesrvConfig
+from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.testing.embedded import open_member
 from rmqcli.client import Admin
 from rmqcli.commands.common.metrics import Own
 from rmqcli.metrics.collect import collect

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import NamesrvConfig
-from broker.namesrv.node import open_name_server
-from broker.system import system_now_ms
+from rmqcli.broker.config import NamesrvConfig
+from rmqcli.broker.namesrv.node import open_name_server
+from rmqcli.broker.system import system_now_ms
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import in_thread
 from tests.json_schema import COMMANDS

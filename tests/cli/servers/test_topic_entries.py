@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.allocation import STRATEGIES
-from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.stats import ConsumeQueueData
-from codec.core.hashing import java_string_hash
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
+from rmqcli.codec.allocation import STRATEGIES
+from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.stats import ConsumeQueueData
+from rmqcli.codec.core.hashing import java_string_hash
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.flows import queue_entries
 from rmqcli.flows.queue_entries import accepted
 from rmqcli.plans.allocation import OF_ROOMS, Given, chosen, owners

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from codec.bodies.base import encode_body
-from codec.bodies.stats import TopicOffset, TopicStatsTable
-from codec.codes import RequestCode as R
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.stats import TopicOffset, TopicStatsTable
+from rmqcli.codec.codes import RequestCode as R
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.plans.static_topics import Mapped, grown
 from tests.cli.conftest import Run
 from tests.cli.servers.scripted import Peers

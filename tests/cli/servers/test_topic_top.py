@@ -8,12 +8,12 @@ from typing import Any
 
 import trio
 
-import broker
-from codec.bodies.heartbeat import MessageModel
-from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
-from codec.message import Message
-from codec.message_queue import MessageQueue
+from rmqcli import broker
 from rmqcli.client import Admin, ConsumeResult, Producer, PullConsumer, PushConsumer, PushSettings
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.bodies.stats import BrokerStatsData, BrokerStatsItem
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.commands.common import watching
 from rmqcli.plans.topics import rate_of, topic_rates, total_of
 from tests.cli.conftest import Run

@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
-from codec.bodies.heartbeat import ConsumeFromWhere
-from codec.message import MessageExt
 from rmqcli.client import ClientInstance, ConsumeContext, ConsumeResult, PushConsumer, PushSettings
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.message import MessageExt
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms
 
 DONE, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from codec.message_queue import MessageQueue
 from rmqcli.client.group.allocation import (
     Allocate,
     averagely,
@@ -17,6 +16,7 @@ from rmqcli.client.group.allocation import (
     consistent_hash,
     machine_room_nearby,
 )
+from rmqcli.codec.message_queue import MessageQueue
 
 
 def queues(count: int, broker: str = "a") -> list[MessageQueue]:

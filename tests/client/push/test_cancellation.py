@@ -10,9 +10,9 @@ import pytest
 import trio
 from trio._core import _run
 
-from codec.codes import RequestCode
-from codec.message import MessageExt
 from rmqcli.client import ClientInstance, ConsumeResult, InvalidRequest, OrderlyResult
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import MessageExt
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.tasks import CancelAt, tasks
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster

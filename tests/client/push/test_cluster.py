@@ -12,15 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-import broker
-from codec.bodies.base import decode_body
-from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
-from codec.bodies.running import ConsumerRunningInfo
-from codec.codes import RequestCode, ResponseCode
-from codec.compression import MAX_DECOMPRESSED, compress
-from codec.headers.send import SendMessageRequestHeader
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
+from rmqcli import broker
 from rmqcli.client import (
     Admin,
     ConsumeContext,
@@ -33,6 +25,14 @@ from rmqcli.client import (
     PushSettings,
     ResetTarget,
 )
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.compression import MAX_DECOMPRESSED, compress
+from rmqcli.codec.headers.send import SendMessageRequestHeader
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from tests.support import PATIENCE
 
 TOPIC, GROUP = "PushTest", "PushGroup"

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.heartbeat import MessageModel
-from codec.codes import RequestCode
-from codec.headers.base import from_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.message import MessageExt
-from codec.properties import decode_properties
 from rmqcli.client import ConsumeContext, ConsumeResult
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.properties import decode_properties
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.watched_cluster import WatchedCluster
 from tests.support import PATIENCE

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.heartbeat import MessageModel
-from codec.codes import RequestCode
-from codec.message_queue import MessageQueue
 from rmqcli.client import ClientInstance
 from rmqcli.client.group.offset_store import (
     LocalFileOffsetStore,
@@ -18,6 +15,9 @@ from rmqcli.client.group.offset_store import (
     OffsetFileUnwritable,
     offsets_file,
 )
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message_queue import MessageQueue
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
-from codec.codes import RequestCode
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyContext, OrderlyResult
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.push.consuming import GROUP, TOPIC, consumer
 from tests.client.watched_cluster import WatchedCluster
 

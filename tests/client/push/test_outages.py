@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-import broker
-from broker.testing.disk import SimulatedDisk
-from codec.codes import RequestCode, ResponseCode
-from codec.message import Message, MessageExt
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
+from rmqcli.broker.testing.disk import SimulatedDisk
 from rmqcli.client import Admin, ConsumeContext, ConsumeResult, Producer, PushConsumer
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
 
 
 async def consume(_: list[MessageExt], __: ConsumeContext) -> ConsumeResult:

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.testing.in_memory import HOST
-from codec.bodies.base import decode_body
-from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.heartbeat import ConsumeFromWhere, HeartbeatData
-from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.message import MessageExt
-from codec.remoting.command import RemotingCommand
+from rmqcli.broker.testing.in_memory import HOST
 from rmqcli.client import (
     BrokerRefused,
     ConsumeContext,
@@ -26,6 +20,12 @@ from rmqcli.client import (
     PushSettings,
 )
 from rmqcli.client.group.settings import MIB
+from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, HeartbeatData
+from rmqcli.codec.codes import PullSysFlag, RequestCode, ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster, now_ms, open_cluster
 from tests.codec.samples import make_record

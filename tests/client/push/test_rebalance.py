@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.heartbeat import MessageModel
-from codec.codes import RequestCode
-from codec.message import MessageExt
 from rmqcli.client import (
     ConsumeContext,
     ConsumeResult,
@@ -21,6 +18,9 @@ from rmqcli.client import (
     PushConsumer,
 )
 from rmqcli.client.group.allocation import averagely_by_circle
+from rmqcli.codec.bodies.heartbeat import MessageModel
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.message import MessageExt
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
 from tests.client.watched_cluster import WatchedCluster, open_cluster
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from codec.codes import RequestCode, ResponseCode
-from codec.compression import compress
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rmqcli.codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.compression import compress
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster
 from tests.codec.samples import make_record

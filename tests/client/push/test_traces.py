@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import trio
 
-from codec.codes import RequestCode
-from codec.compression import decompress
-from codec.headers.base import from_ext
-from codec.headers.send import SendMessageRequestHeaderV2
-from codec.message import MessageExt
-from codec.remoting.command import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.compression import decompress
+from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster
 

@@ -8,11 +8,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-import broker
-from codec.codes import RequestCode, ResponseCode
-from codec.message import MessageExt
-from codec.remoting.command import RemotingCommand
+from rmqcli import broker
 from rmqcli.client import Admin, BrokerRefused, ConsumeContext, ConsumeResult, PushConsumer
+from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.remoting.command import RemotingCommand
 
 Refuses = Callable[[RemotingCommand], bool]
 GROUP, TOPIC = "packers", "orders"

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.acl.account_file import FileVersion, Permission, Unusual, parse_file, read_quickly
-from codec.acl.errors import AclError
-from codec.acl.rewriting import file_text, with_account, with_white, without_account
+from rmqcli.codec.acl.account_file import FileVersion, Permission, Unusual, parse_file, read_quickly
+from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.acl.rewriting import file_text, with_account, with_white, without_account
 
 BOTH = Permission.PUB | Permission.SUB
 TEXT = b"""
@@ -208,7 +208,7 @@ def test_an_account_in_another_encoding_is_refused() -> None:
 def slowly(content: bytes) -> Any:
     """The file, or the text of its error, as PyYAML alone reads it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codec.acl.account_file.read_quickly", refusing)
+        patch.setattr("rmqcli.codec.acl.account_file.read_quickly", refusing)
         return quickly(content)
 
 

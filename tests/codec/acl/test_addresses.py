@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codec.acl.addresses import parse_rule, read_address
-from codec.acl.errors import AclError
+from rmqcli.codec.acl.addresses import parse_rule, read_address
+from rmqcli.codec.acl.errors import AclError
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from codec.acl.account_file import Permission, parse_file
-from codec.acl.addresses import read_address
-from codec.acl.decision import Attempt, Decision, Need, Rules, decide, duplicates, merged, on_group, on_topic
-from codec.names import SystemTopic
+from rmqcli.codec.acl.account_file import Permission, parse_file
+from rmqcli.codec.acl.addresses import read_address
+from rmqcli.codec.acl.decision import (
+    Attempt,
+    Decision,
+    Need,
+    Rules,
+    decide,
+    duplicates,
+    merged,
+    on_group,
+    on_topic,
+)
+from rmqcli.codec.names import SystemTopic
 
 FILE = b"""
 globalWhiteRemoteAddresses: [10.0.0.*]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.core.agreement import (
+from rmqcli.codec.core.agreement import (
     ItemMatcher,
     agreeing_entries,
     doubtful_entries,
@@ -16,8 +16,8 @@ from codec.core.agreement import (
     written_entries,
     wrong_links,
 )
-from codec.store.consume_queue import ENTRY, FILLER, HIGHEST_ADDRESS
-from codec.store.index_file import HEADER, ITEM, SLOT, time_difference
+from rmqcli.codec.store.consume_queue import ENTRY, FILLER, HIGHEST_ADDRESS
+from rmqcli.codec.store.index_file import HEADER, ITEM, SLOT, time_difference
 
 SMALL = st.integers(0, 40)
 SLOTS = 7

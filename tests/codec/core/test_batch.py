@@ -7,14 +7,14 @@ from construct import GreedyRange
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.batch_item import BATCH_ITEM, ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
-from codec.core.batch import Part, count_items, read_items
-from codec.core.hashing import index_key_hash, index_seed, tags_code
-from codec.core.run import NO_LIMIT, QueueRun, Run
-from codec.errors import BodyError
-from codec.properties import decode_properties
-from codec.store.dispatch import index_keys
-from codec.store.record_encoder import sized_topic
+from rmqcli.codec.batch_item import BATCH_ITEM, ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
+from rmqcli.codec.core.batch import Part, count_items, read_items
+from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
+from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.errors import BodyError
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.store.dispatch import index_keys
+from rmqcli.codec.store.record_encoder import sized_topic
 
 Item = tuple[int, bytes, bytes]
 ITEMS = st.lists(

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.core.delivery import Delivery
-from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, HIGHEST_ADDRESS, LOWEST_ADDRESS, is_address
+from rmqcli.codec.core.delivery import Delivery
+from rmqcli.codec.store.consume_queue import (
+    ENTRY,
+    ENTRY_SIZE,
+    FILLER,
+    HIGHEST_ADDRESS,
+    LOWEST_ADDRESS,
+    is_address,
+)
 
 FILE = 1000
 START, END = 2 * FILE, 4 * FILE + 700

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.core.frames import Parts, split_frames
-from codec.remoting.frame import FRAME_HEAD
+from rmqcli.codec.core.frames import Parts, split_frames
+from rmqcli.codec.remoting.frame import FRAME_HEAD
 
 USUAL_HEADER = 512
 NUMBERS = st.sampled_from([-(2**31), -1, 0, 3, 4, 5, 8, 11, 12, 2**24 - 1, 2**24, 2**31 - 1]) | st.integers(

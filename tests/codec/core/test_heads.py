@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.core.heads import BOOL, INT32, INT64, TEXT, read_entries, read_values
-from codec.errors import HeaderError, RemoteProtocolError
-from codec.headers.base import Header, defaults_of, from_ext, kinds_of, maker_of
-from codec.headers.pull import PullMessageRequestHeader
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqcli.codec.core.heads import BOOL, INT32, INT64, TEXT, read_entries, read_values
+from rmqcli.codec.errors import HeaderError, RemoteProtocolError
+from rmqcli.codec.headers.base import Header, defaults_of, from_ext, kinds_of, maker_of
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 Entries = list[tuple[bytes, bytes]]
 USUAL = {

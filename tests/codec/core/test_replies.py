@@ -7,12 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from codec.codes import RPC_RESPONSE, SerializeType
-from codec.core.replies import offset_text
-from codec.errors import LocalProtocolError
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import MAX_FRAME, encode_frame_head
-from codec.remoting.reply_head import reply_head
+from rmqcli.codec.codes import RPC_RESPONSE, SerializeType
+from rmqcli.codec.core.replies import offset_text
+from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import MAX_FRAME, encode_frame_head
+from rmqcli.codec.remoting.reply_head import reply_head
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
     ["@msgId@", "", "%d", "100 % of it", '"quoted"\\', "\x00\n", "ü😀", "1234567800", '"opaque":1234567800']

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from codec.codes import RPC_RESPONSE, ResponseCode, SerializeType
-from codec.core.hashing import index_key_hash, index_seed, tags_code
-from codec.core.run import QueueRun, Run
-from codec.core.sends import Sends
-from codec.headers.base import to_ext
-from codec.headers.send import (
+from rmqcli.codec.codes import RPC_RESPONSE, ResponseCode, SerializeType
+from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
+from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.sends import Sends
+from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.headers.send import (
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from codec.properties import decode_properties, properties_problem
-from codec.remoting.command import RemotingCommand
-from codec.remoting.frame import encode_frame
-from codec.remoting.reply_head import reply_head
-from codec.store.dispatch import index_keys
-from codec.store.record_encoder import encode_record, sized_topic
+from rmqcli.codec.properties import decode_properties, properties_problem
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import encode_frame
+from rmqcli.codec.remoting.reply_head import reply_head
+from rmqcli.codec.store.dispatch import index_keys
+from rmqcli.codec.store.record_encoder import encode_record, sized_topic
 
 Sent = SendMessageRequestHeader | SendMessageRequestHeaderV2
 BEGIN, STORED_MS = 1 << 33, 1_700_000_000_123

@@ -1,4 +1,4 @@
-"""The reader of properties finds what `codec.properties` and `codec.store.dispatch` find, in any bytes."""
+"""The reader of properties finds what `rmqcli.codec.properties` and `rmqcli.codec.records.dispatch` find, in any bytes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.core.hashing import index_key_hash, index_seed, tags_code
-from codec.core.text import DECIDES, OWN, TIMER, UNSOUND, TextReader
-from codec.properties import decode_properties, properties_problem
-from codec.store.dispatch import index_keys
+from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
+from rmqcli.codec.core.text import DECIDES, OWN, TIMER, UNSOUND, TextReader
+from rmqcli.codec.properties import decode_properties, properties_problem
+from rmqcli.codec.store.dispatch import index_keys
 
 TOPICS = st.sampled_from(["T", "TopicA", "ü", "%RETRY%group"])
 NAMES = st.sampled_from(

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.core.record import RecordScan
-from codec.core.walk import CLOSED, STOP, UNWRITTEN, Walk
-from codec.errors import CorruptionError
-from codec.store.record import scan_record
-from codec.store.record_encoder import encode_filler, encode_record
-from codec.store.record_layout import MAGIC_FILLER, PREFIXES, RECORD
+from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.walk import CLOSED, STOP, UNWRITTEN, Walk
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.record import scan_record
+from rmqcli.codec.store.record_encoder import encode_filler, encode_record
+from rmqcli.codec.store.record_layout import MAGIC_FILLER, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
 
 BASE = 4096

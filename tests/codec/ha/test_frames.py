@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.ha.frames import (
+from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
+from rmqcli.codec.ha.frames import (
     BLOCK_HEADER,
     MAX_OFFSET,
     REPORT,

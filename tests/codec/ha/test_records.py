@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from codec.errors import RemoteProtocolError
-from codec.ha.frames import MAX_RECORD_SIZE, RecordStream, Run
-from codec.store.record_encoder import encode_filler
-from codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1
+from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.ha.frames import MAX_RECORD_SIZE, RecordStream, Run
+from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1
 from tests.codec.samples import make_record
 
 BEGIN = 4096

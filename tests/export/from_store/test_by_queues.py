@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from codec.errors import CorruptionError
+from rmqcli.codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.parts import parts_of

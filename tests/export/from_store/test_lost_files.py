@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from codec.errors import CorruptionError
+from rmqcli.codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store.queue_check import require_files
 from rmqcli.store import Queue, queue_folders

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import CorruptionError
-from codec.store.record_encoder import encode_filler
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import parts_of
 from rmqcli.export.from_store.row_filter import RowFilter

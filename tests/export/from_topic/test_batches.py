@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.testing.embedded import Cluster
-from codec.message import MessageExt
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import PullConsumer, PullStatus
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export import QueueRange, export_topic
 from rmqcli.export.from_topic.batches import read_some, to_batch
 from tests.export.support import as_row, rows_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.testing.embedded import Cluster
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import PullConsumer
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.ranges import QUEUE_BYTES, bytes_of, in_tasks, mean_sizes
 from rmqcli.export.packing import SMALL_TASK_BYTES, TASK_BYTES, task_bytes

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from broker.testing.embedded import Cluster
-from codec.errors import CorruptionError
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import PullConsumer
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export import (
     ExportError,
     ExportSummary,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import trio
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, Producer, PullConsumer
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.message_queue import MessageQueue
 from tests.support import PATIENCE
 
 Place = tuple[int, int]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from tests.export.spark_source.streamed import SECONDS
 from tests.export.spark_source.support import fill, places
 

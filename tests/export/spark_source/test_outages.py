@@ -12,10 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from broker.testing.embedded import Cluster as Embedded
-from broker.testing.embedded import embedded_in_thread
-from codec.codes import ResponseCode
+from rmqcli.broker.testing.embedded import Cluster as Embedded
+from rmqcli.broker.testing.embedded import embedded_in_thread
 from rmqcli.client import ConnectionFailed, NoRoute, NotFound, NotPermitted
+from rmqcli.codec.codes import ResponseCode
 from rmqcli.export.spark_source import outages
 from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
 from rmqcli.export.spark_source.outages import BrokerAway, Outage, reading, writing

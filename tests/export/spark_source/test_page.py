@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker import embedded_in_thread
+from rmqcli.broker import embedded_in_thread
 
 PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 STEP = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import datasource as spark
 
-from broker.testing.embedded import Cluster
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import PullConsumer
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.ranges import SAMPLE

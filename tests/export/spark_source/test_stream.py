@@ -10,7 +10,7 @@ import trio
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.client import Admin
 from rmqcli.export import spark_source
 from rmqcli.export.spark_source.options import read_options

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
-from codec.message_queue import MessageQueue
 from rmqcli.client import ConnectionLost, Credentials, Tls
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import to_batch
 from rmqcli.export.spark_source import OptionError
 from rmqcli.export.spark_source.batch import BatchReader

@@ -10,10 +10,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from broker.testing.embedded import Cluster
-from codec.message import Message
-from codec.message_queue import MessageQueue
+from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import ClientError, by_hash
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export import ExportError, spark_source
 from rmqcli.export.spark_source.options import write_options
 from rmqcli.export.spark_source.outages import Outage

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export import QueueRange
 from rmqcli.export.local import write_topic
 from rmqcli.export.output.layout import Layout

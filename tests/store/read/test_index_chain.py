@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codec.core.hashing import index_key_hash
-from codec.store.index_file import HEADER, ITEM, SLOT, index_file_size, item_position, slot_position
+from rmqcli.codec.core.hashing import index_key_hash
+from rmqcli.codec.store.index_file import HEADER, ITEM, SLOT, index_file_size, item_position, slot_position
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.index import geometry_of, key_chain
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from codec.compression import compress
-from codec.errors import CorruptionError
-from codec.message import MessageExt
-from codec.store import record
-from codec.store.record_filter import RecordFilter, record_filter
+from rmqcli.codec.compression import compress
+from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.store import record
+from rmqcli.codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read import commit_log, log_records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codec.store.file_names import file_name
+from rmqcli.codec.store.file_names import file_name
 from rmqcli.store.read.commit_log import MOST_MAPPED, LogViews
 from rmqcli.store.read.files import offset_files
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.store.consume_queue import ENTRY
-from codec.store.file_names import NAME_PATTERN, file_name
+from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.file_names import NAME_PATTERN, file_name
 from rmqcli.store import queue_folders
 from rmqcli.store.read import consume_queue
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook, queues_of

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from codec.message import MessageExt
+from rmqcli.codec.message import MessageExt
 
 _PAGE = 4096
 _DERIVED = ("consumequeue", "index", "batchconsumequeue")

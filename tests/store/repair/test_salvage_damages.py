@@ -18,10 +18,10 @@ import pytest
 import trio
 import trio.testing
 
-import broker
-from codec.message import Message, MessageExt
-from codec.store.record import decode_record
+from rmqcli import broker
 from rmqcli.client import Producer, PullConsumer
+from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.tables import TABLES
 from rmqcli.store.repair.salvage import salvage

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.store.file_names import file_name
+from rmqcli.codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.repair import salvage_queues

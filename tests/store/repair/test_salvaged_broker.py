@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import broker
-from codec.message import MessageExt
-from codec.names import SystemTopic
-from codec.store.record import decode_record
+from rmqcli import broker
 from rmqcli.client import PullConsumer
 from rmqcli.client.results import PullStatus
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.tables import topics
 from rmqcli.store.repair.salvage import LOST, salvage

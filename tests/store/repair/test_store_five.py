@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from codec.bodies.config import load_properties_text
-from codec.store import consume_queue
+from rmqcli.codec.bodies.config import load_properties_text
+from rmqcli.codec.store import consume_queue
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.consume_queue import batch_queues, batch_topics
 from rmqcli.store.read.sequences import Run, Sequences

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from broker.store import StoreConfig, StoreDamaged
+from rmqcli.broker.store import StoreConfig, StoreDamaged
 from rmqcli.store.repair.salvage_tables import copy_folder
 from rmqcli.store.verify.store import verify_store
 from tests.broker.store.support import Clock, killed, loaded, use

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 
-import broker
-from codec.message import Message
-from codec.store.checkpoint import CHECKPOINT, FILE_SIZE, SAFE_POINT, SAFE_POINT_AT
+from rmqcli import broker
 from rmqcli.client import Producer
+from rmqcli.codec.message import Message
+from rmqcli.codec.store.checkpoint import CHECKPOINT, FILE_SIZE, SAFE_POINT, SAFE_POINT_AT
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.index import index_files
 from rmqcli.store.verify.checkpoint import check_checkpoint

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.store.consume_queue import ENTRY, is_address
-from codec.store.record_encoder import encode_filler, encode_record
-from codec.store.record_layout import PREFIXES
+from rmqcli.codec.store.consume_queue import ENTRY, is_address
+from rmqcli.codec.store.record_encoder import encode_filler, encode_record
+from rmqcli.codec.store.record_layout import PREFIXES
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.verify.commit_log import parts_of
 from rmqcli.store.verify.findings import MAX_FINDINGS, Finding, Report

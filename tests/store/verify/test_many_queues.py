@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from codec.store.consume_queue import ENTRY
-from codec.store.file_names import file_name
+from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles, queue_folders, verify_consume_queues
 from rmqcli.store.read import commit_log
 from rmqcli.store.read.files import NamedFile, mapping

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from codec.bodies.base import encode_body
-from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.rebuild import build, shape_of
 from rmqcli.store.verify.store import StoreReport, verify_store

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.index_file import HEADER, ITEM, item_position, slot_position
-from codec.store.record_layout import FILLER_HEAD_SIZE
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.codec.store.index_file import HEADER, ITEM, item_position, slot_position
+from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import files_in
 from rmqcli.store.verify.findings import Finding

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from codec.store.consume_queue import ENTRY
+from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.findings import Rule
 from rmqcli.store.verify.store import verify_store

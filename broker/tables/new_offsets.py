@@ -6,12 +6,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from broker.errors import Refusal
-from codec.codes import ResponseCode
+from rmqcli.broker.errors import Refusal
+from rmqcli.codec.codes import ResponseCode
 
 if TYPE_CHECKING:
-    from broker.context import BrokerContext
-    from broker.net.session import Session
+    from rmqcli.broker.net.session import Session
+    from rmqcli.broker.tables.clients import ConsumerTable
+    from rmqcli.broker.tables.groups import GroupTable
+    from rmqcli.broker.tables.offsets import OffsetTable
+    from rmqcli.broker.tables.topics import TopicTable
 
 MOST = 1_048_576
 """Maximum number of offsets in the table."""
@@ -29,7 +32,13 @@ _log = logging.getLogger(__name__)
 class NewOffsets:
     """Counts the offsets that each connection adds."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, offsets: OffsetTable, topics: TopicTable, groups: GroupTable, consumers: ConsumerTable
+    ) -> None:
+        self._offsets = offsets
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
         self._added: dict[Session, int] = {}
         self._unknown: dict[Session, int] = {}
         self._refused: set[Session] = set()
@@ -43,8 +52,8 @@ class NewOffsets:
         reason = ""
         if added > MOST_OF_CLIENT:
             reason = f"a connection can add {MOST_OF_CLIENT} offsets at most"
-        elif len(broker.offsets) + count > (MOST if is_known else MOST_FOR_UNKNOWN):
-            reason = f"there are {len(broker.offsets)} offsets: delete groups that are not used any more"
+        elif len(self._offsets) + count > (MOST if is_known else MOST_FOR_UNKNOWN):
+            reason = f"there are {len(self._offsets)} offsets: delete groups that are not used any more"
         elif not is_known and unknown + count > MOST_UNKNOWN_OF_CLIENT:
             what = "offsets of groups, topics or queues that do not exist"
             reason = f"a connection can add {MOST_UNKNOWN_OF_CLIENT} {what}"
@@ -69,9 +78,8 @@ class NewOffsets:
             _log.warning("%s: no more of its offsets are accepted: %s", session.peer_text, reason)
         raise Refusal(ResponseCode.SYSTEM_ERROR, reason)
 
-
-def _is_known(broker: BrokerContext, group: str, topic: str, queue_id: int) -> bool:
-    config = broker.topics.get(topic)
-    if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
-        return False
-    return group in broker.groups or broker.consumers.get(group) is not None
+    def _is_known(self, group: str, topic: str, queue_id: int) -> bool:
+        config = self._topics.get(topic)
+        if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
+            return False
+        return group in self._groups or self._consumers.get(group) is not None
