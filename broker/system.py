@@ -21,6 +21,11 @@ def system_now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+# Cores that this process may use: those it may run on, and what a container's quota leaves of them.
+#
+# A quota is that of the process's control group or of one above it (cgroups v2: `cpu.max`; v1:
+# `cpu.cfs_quota_us` and `cpu.cfs_period_us`).
+
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 

@@ -65,6 +65,12 @@ class NamesrvConfig(ServerConfig, frozen=True, kw_only=True):
     broker_expired_time: int = 120000
 
 
+# Properties of 5.x that have one value here: a feature that these servers do not have, or always have. They
+# are told like the others, since tools of 5.x look at them, and a change is refused.
+#
+# Properties of 5.x that tune what is not there (thread pools, POP buffers, timers, compaction, RocksDB) are
+# neither known nor told.
+
 FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
     # Features that this broker does not have.
     "coldDataFlowControlEnable": "false",

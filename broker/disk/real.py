@@ -22,6 +22,11 @@ from rmqcli.broker.disk.lock import hold_folder, hold_lock, is_same, unusable
 from rmqcli.broker.disk.mapped import RealMappedFile, data_ranges, opened
 from rmqcli.broker.disk.tables import DurableFolders
 
+# Syncs of files by the kernel's asynchronous I/O (io_submit with IOCB_CMD_FDSYNC, Linux 4.18).
+#
+# A thread would do as well, but has to get the interpreter lock before and after: beside a busy event loop that
+# takes longer than the disk. The kernel reports the end of a sync over an eventfd.
+
 
 class _Calls(NamedTuple):
     """Numbers of system calls for which libc has no functions."""

@@ -106,6 +106,11 @@ def backup_of(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
 
 
+# Folders that a power cut cannot take away with what is in them.
+#
+# A folder is durable once its parent was synced. One that exists may be new too, left by a process that was
+# killed before the sync or made by another program, so every folder is synced into its parent once a process.
+
 FOREIGN = (errno.EACCES, errno.EPERM, errno.EINVAL)
 """Errors of syncing another user's folder, which are ignored if nothing was created in it."""
 

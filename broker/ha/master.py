@@ -34,6 +34,13 @@ from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.ha.frames import ReportReader, encode_block_header
 from rmqcli.codec.ids import join_address
 
+# The ends of the logs of slaves, and the wait of a send for them (Java `HAConnection`, `GroupTransferService`).
+#
+# By default one slave is enough, as in 4.9: the high-water mark is the highest end that any of them ever
+# reported. The properties of 5.x ask for more: inSyncReplicas counts copies, the master's included; with
+# allAckInSyncStateSet the mark is that of the slowest slave in sync, that is connected and less than
+# haSlaveFallbehindMax behind; with fewer copies than minInSyncReplicas a send does not wait at all.
+
 
 @dataclass(slots=True, eq=False)
 class Slave:

@@ -29,6 +29,14 @@ from rmqcli.codec.ha.frames import BlockReader, RecordStream, encode_report
 _log = logging.getLogger(__name__)
 
 
+# Comparison of the log of a slave with that of its master: it should be the beginning of that.
+#
+# A master that lost the end of its log, or another one in its place, writes other records where the slave has
+# some already. Java's slave does not see that. Here the last record is compared with the master's at the same
+# offset, byte by byte, at each connection; if they differ, earlier ones are, until two are the same. What
+# follows them is removed, after a copy of it.
+
+
 async def agree(store: MessageStore, master: MasterPeer, there: LogRange) -> None:
     """Cut the log of a slave at the first record that its master does not have.
 

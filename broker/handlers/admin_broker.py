@@ -250,6 +250,9 @@ def bytes_text(size: int) -> str:
     return f"{size / KIB**exponent:.1f} {'KMGTPE'[exponent - 1]}iB"
 
 
+# Replication and the store as tools of 5.x ask for them: codes 907, 908, 2001 to 2004 (Java class
+# `AdminBrokerProcessor`).
+
 READ_AHEAD = {0: True, 1: False}
 """MADV_NORMAL and MADV_RANDOM of madvise(2)."""
 NO_LIMITS = "this broker does not limit reads of cold data: no limit is kept"

@@ -333,6 +333,13 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
     return topic
 
 
+# The hot path of SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored
+# by one write; one that came alone is a run of one.
+#
+# A plain send (`rmqcli.codec.core.sends`) goes to a queue of a topic that was checked before. `send` handles all
+# others and refuses. Where the broker promises more than to have a message in memory, one task waits for all of
+# a run.
+
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
 _TYPES: dict[int, type[Header]] = {
     RequestCode.SEND_MESSAGE: SendMessageRequestHeader,

@@ -28,6 +28,9 @@ from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_othe
 from rmqcli.codec.properties import PropertyName, decode_properties, delay_level, encode_properties
 from rmqcli.codec.store.record import scan_record
 
+# Messages that the broker makes: those that it stores again (sent back, delivered after their delay,
+# committed), hides in a system topic, or writes itself.
+
 MAX_QUEUE_DIGITS = 9
 
 

@@ -222,6 +222,12 @@ def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
     )
 
 
+# Registers new and changed topics at the name servers at once, not at the next periodic registration.
+#
+# Changes that arrive during one registration go together into the next. The reply to the request that created a
+# topic waits until the name servers know the topic, at most MAX_WAIT_SECONDS, so that its client finds the
+# route.
+
 MAX_WAIT_SECONDS = 2.0
 
 

@@ -252,6 +252,11 @@ _FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int, b
 }
 
 
+# Totals and rates of the whole broker for GET_BROKER_RUNTIME_INFO (Java `StoreStatsService`, `BrokerStats`).
+#
+# Totals are sampled every second and 601 samples are kept, for the rates of the last 10 seconds, minute and 10
+# minutes. The durations of puts are those of the last complete minute.
+
 KEPT = 601
 SPANS = (10, 60, 600)
 MINUTE_MS = 60_000

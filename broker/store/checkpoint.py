@@ -107,6 +107,13 @@ class Checkpoint:
         self._disk.sync_file(self._path)
 
 
+# The topics that were deleted while records of theirs are in the commit log: `config/deletedTopics.json`.
+#
+# Deleting a topic removes its queues; its records go with their log files, much later. Until then a recovery
+# that read the log would give the records their entries again. Java has no such file, and its topics do come
+# back.
+
+
 class DeletedTopics:
     """The table of deleted topics. `ends` has, for each topic, the commit-log offset before which no record
     belongs to it."""

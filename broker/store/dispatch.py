@@ -25,6 +25,13 @@ from rmqcli.codec.store.file_names import is_queue_folder
 
 T = TypeVar("T")
 
+# The places that the records of one queue have in it when it is rebuilt from the log.
+#
+# No CRC covers the queue offset of a record, its queue or its topic. One that does not continue its queue waits
+# for those that follow: if the next one continues it, records are missing before it; if the next one continues
+# what was before, it is damaged, and its place stays empty. So one flipped bit hides one message, and not all
+# that follow it.
+
 MOST_MISSING = 1 << 20
 """Maximum number of queue offsets that may be missing in a row; a larger gap means that the number is
 damaged."""

@@ -13,6 +13,11 @@ from rmqcli.broker.store.values import ArrivalListener
 from rmqcli.codec.core.derived import IndexItem
 from rmqcli.codec.core.run import QueueRun
 
+# Messages whose index items take long: a long batch, or one message with thousands of keys.
+#
+# Their items are added, and the listeners of arrivals called, some in each turn of the event loop. What is
+# stored meanwhile comes after them: the index has to know the messages in the order of the log.
+
 ITEMS_PER_LOOK = 16
 """Items between two readings of the clock."""
 TURN_SECONDS = 0.0003

@@ -133,6 +133,10 @@ def _populate(segment: Segment, position: int, length: int) -> bool:
         return True
 
 
+# Room for messages: the next files, and blocks and pages of those in use.
+#
+# Nothing is changed where NotReady is raised: the disk has to do something first, while `Readiness` is strict.
+
 NO_FILE = AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
 _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 

@@ -97,6 +97,16 @@ def _found_end(segment: Segment) -> int:
     return min(segment.found_size // ENTRY_SIZE, -(-segment.data_end // ENTRY_SIZE)) * ENTRY_SIZE
 
 
+# Searches a consume queue by commit-log offset, and for the last address of its extension.
+#
+# Fillers at the begin of a queue are before all records. Those between entries stand for lost records, and
+# count as the entry before them.
+
+# Searches a consume queue by commit-log offset, and for the last address of its extension.
+#
+# Fillers at the begin of a queue are before all records. Those between entries stand for lost records, and
+# count as the entry before them.
+
 FILLERS_AT_ONCE = 1024
 """Entries that a search reads at once after it met a filler entry."""
 

@@ -160,6 +160,12 @@ def describe_topic(config: TopicConfig) -> str:
     )
 
 
+# The attributes of a topic and their changes (Java classes `TopicAttributes`, `AttributeUtil`).
+#
+# A change is `+key=value` or, for a topic that exists, `-key`. `message.type` is for proxies, which check it;
+# no broker does. What this broker could not serve is refused: other kinds of queues, compaction, and
+# `reserve.time`, which Java's brokers refuse too without tiered storage.
+
 VALUES = {
     "queue.type": ("SimpleCQ",),
     "cleanup.policy": ("DELETE",),

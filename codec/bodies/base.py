@@ -37,6 +37,13 @@ from rmqcli.codec.errors import BodyError
 from rmqcli.codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
 from rmqcli.codec.message_queue import MessageQueue
 
+# Conversion of plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, made on
+# first use.
+#
+# A reader returns None where Java reads null; the caller then uses the member's default or drops the item.
+# Types are str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys
+# of str, int or MessageQueue, and `X | None`.
+
 Reader = Callable[[Any], Any]
 
 BAD_JSON: Final = (msgspec.MsgspecError, RecursionError, ValueError)

@@ -139,6 +139,13 @@ class GroupForbidden(Body, frozen=True):
     readable: bool | None = None
 
 
+# Java properties text: `name=value` lines in UTF-8, as in configuration files and the bodies of codes 25,
+# 26, 318 and 319.
+#
+# `java.util.Properties.load` reads `#` and `!` comments, `=`, `:` or blanks between name and value, lines
+# continued with a backslash, and backslash escapes. RocketMQ's `MixAll.properties2String` escapes nothing,
+# so its text is read without undoing escapes. The last entry of a name counts.
+
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _BLANKS: Final = " \t\f"
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)

@@ -116,6 +116,12 @@ class BlockReader:
             parts.append(BlockPart(offset, b""))
 
 
+# From a stream of log bytes to whole records: a master splits records between blocks as it likes.
+#
+# The sizes of records form a chain from the first on, which is all that is looked at here; whoever stores a run
+# checks its records. The filler at the end of a file is passed on as its first 8 bytes: the rest of it means
+# nothing and is skipped.
+
 MAX_RECORD_SIZE: Final = 64 << 20
 """The maximum size of a record, in bytes; brokers accept no frame above 16 MiB."""
 HEAD_SIZE: Final = FILLER_HEAD_SIZE

@@ -27,6 +27,10 @@ from rmqcli.codec.scan.properties import PropertyColumns, split_properties
 from rmqcli.codec.scan.walk import StopReason, scan_positions
 from rmqcli.codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
+# The Arrow and Parquet schema of every export. Needs PyArrow.
+#
+# A row has the values of `rmqcli.codec.store.record.decode_record`. Times are UTC microseconds, as Spark needs.
+
 _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 
@@ -144,6 +148,14 @@ def _mixed_offset_msg_ids(rows: FixedColumns) -> pa.Array:
     ]
     return pa.array(ids, pa.string())
 
+
+# Stored records as Arrow record batches, one row each, in the schema of `rmqcli.codec.scan.schema`. Needs PyArrow.
+#
+# Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
+
+# Stored records as Arrow record batches, one row each, in the schema of `rmqcli.codec.scan.schema`. Needs PyArrow.
+#
+# Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024
@@ -315,6 +327,10 @@ def _decompressed(bodies: pa.Array, rows: FixedColumns) -> pa.Array:
         plain[row] = decompress_body(plain[row], int(flags[row]))
     return pa.array(plain, bodies.type)
 
+
+# Rows of inner batches of 5.x: one for each message in place of one for the record. Needs PyArrow.
+#
+# All columns are those of the record but the ones that `rmqcli.codec.inner_batch` takes from the message.
 
 _DECODED = ("body", "properties", "tags", "keys", "msg_id")
 

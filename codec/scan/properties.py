@@ -17,6 +17,13 @@ import pyarrow as pa
 from rmqcli.codec.scan.arrow_arrays import of_one_width, pieces
 from rmqcli.codec.scan.columns import NAME_END, PAIR_END, Array, bytes_at, ends_of, windows
 
+# Properties texts of one shape, split together: about 0.06 µs a text. Needs NumPy.
+#
+# The messages of one producer mostly have the same names in the same order, and values of the same lengths.
+# Texts of one length are stacked; those that agree with a sample wherever it has a name or a separator, and
+# have no separator elsewhere, are cut where the sample is cut. Rare shapes and unusual texts (an empty value, a
+# repeated name, \x01 in a value, a byte that is not ASCII) are left to the caller.
+
 LEAST_ROWS = 512
 """The minimum number of texts of one length for which it pays to cut them together."""
 # With texts of more lengths, cutting them together costs as much as it saves.
@@ -195,6 +202,12 @@ def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePair
     return AlikePairs(rows, offsets, names, codes, widths, data, {})
 
 
+# The properties texts of many records, split at once by the rules of `rmqcli.codec.properties`. Needs PyArrow.
+#
+# Texts of a common shape are left to `rmqcli.codec.scan.property_shapes`. Each of the others gets a \x02 in front, so
+# that every pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow
+# copies the names and values between them.
+
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int64
 
 
@@ -352,6 +365,11 @@ def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
     # np.unique returns first occurrences: in reverse order, these are the last ones.
     _, from_behind = np.unique(pairs[::-1], return_index=True)
     return np.sort(len(pairs) - 1 - from_behind)
+
+
+# Values of one property of many records at once. Needs NumPy.
+#
+# The texts are joined, each followed by \x02; everything else works on the places of the separators.
 
 
 class Rows(Protocol):

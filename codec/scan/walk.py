@@ -26,6 +26,18 @@ from rmqcli.codec.store.record_layout import (
     MIN_RECORD_SIZE,
 )
 
+# A walk in many lanes: a stretch of the log is entered at many places, and NumPy steps in all at once.
+#
+# The start of a lane is a guess, the next place with a magic. Guesses are never trusted: the lane before must
+# walk right into each. Where one does not, the stretch ends there, so the positions are exactly those of a walk
+# from record to record, whatever the bodies hold. About 0.05 µs a record.
+
+# A walk in many lanes: a stretch of the log is entered at many places, and NumPy steps in all at once.
+#
+# The start of a lane is a guess, the next place with a magic. Guesses are never trusted: the lane before must
+# walk right into each. Where one does not, the stretch ends there, so the positions are exactly those of a walk
+# from record to record, whatever the bodies hold. About 0.05 µs a record.
+
 LEAST_ROWS = 8192
 """Fewer records than this are walked one by one."""
 _LANES = 512
@@ -35,6 +47,18 @@ hundred.
 """
 _SEARCH_BYTES = 1 << 16
 """The number of bytes that are searched for the first record of a lane."""
+
+# A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
+#
+# Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
+
+# A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
+#
+# Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
+
+# A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
+#
+# Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
 
 _size_and_magic = HEAD.unpack_from
 # The two magics differ only in their last byte; the literal prefix makes the search fast.

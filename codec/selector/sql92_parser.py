@@ -38,6 +38,11 @@ from rmqcli.codec.selector.sql92_tree import (
     Truth,
 )
 
+# The words of an SQL92 filter, one at a time, so that text after a complete expression is never read.
+#
+# The longest match wins, as in Java. A line comment needs its line end; without one, `--` is two minus
+# signs. Positions count characters from 1.
+
 END = "$END"
 
 KEYWORDS_4 = frozenset({"NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "IS", "NULL"})

@@ -107,6 +107,9 @@ def scan_record(
     return reader.scan(reader.find(buffer, position, limit, check_crc), size)
 
 
+# Fields of a stored record with their bytes. They are read with the declaration: slowly, and as far as
+# possible.
+
 LONGEST_FIELD = 64 * 1024 * 1024
 
 

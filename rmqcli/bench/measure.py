@@ -34,6 +34,10 @@ from rmqcli.codec.codes import Perm
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
 
+# Pulls: an operation is one request for up to BATCH messages, which are there.
+#
+# Every queue is read from its first message to its last, and then again. No group is joined, no offset moves.
+
 BATCH = 32
 FILL, FILL_BYTES, FILL_RATE = 1000, 64 * 1024 * 1024, 1e6
 
@@ -97,6 +101,11 @@ async def _cursors(consumer: PullConsumer, queues: Sequence[MessageQueue]) -> li
         raise InvalidRequest(f"topic {queues[0].topic} has no message to pull")
     return [found[queue] for queue in queues if queue in found]
 
+
+# Round trips: an operation is one message, from the time at which it was due until it has arrived.
+#
+# Every queue is read by a long poll of its own, without a group. A message that does not arrive within the time
+# limit of a request after it was stored has failed.
 
 PROPERTY = "rmqBench"
 SUSPEND = 5.0  # seconds of a long poll

@@ -28,6 +28,11 @@ from rmqcli.client import (
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
 
+# The times at which operations are due. Times are seconds after the begin of the run.
+#
+# The load is open: an operation is due at its time whatever became of those before it, and its latency counts
+# from then. A server that stalls is thus charged for every operation that it delays (no coordinated omission).
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:

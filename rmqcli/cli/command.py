@@ -320,6 +320,9 @@ def _no_action() -> None:
     """Do nothing: a group acts through its commands."""
 
 
+# Groups that also take the options of one of their commands: `rmq broker --port 0` is `rmq broker run --port
+# 0`.
+
 BARE = "run"
 """The command of a command line that names none."""
 _HELP = frozenset({"-h", "--help"})

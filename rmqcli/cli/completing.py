@@ -167,6 +167,11 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+# A file for each cluster and kind of name in the user's cache folder, a name a line.
+#
+# It is in the folder that RMQ_CACHE_DIR names, or in the user's cache folder. The time of its last change is
+# its age.
+
 KEPT = 60.0
 """Seconds for which cached names are valid."""
 KEPT_EMPTY = 10.0

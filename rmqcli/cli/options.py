@@ -11,6 +11,11 @@ from typer import Argument, Option
 
 from rmqcli.cli.exit_codes import usage_error
 
+# Options declared together once, as a frozen dataclass whose fields are annotated as options and have
+# defaults.
+#
+# A command with a parameter of such a type offers these options and receives an instance made of their values.
+
 
 class OptionGroup:
     """Base class of dataclasses whose fields are options."""

@@ -335,6 +335,11 @@ def refusal(code: int, remark: str | None, address: str, request: int) -> Broker
     return kind(code, remark, address, request_name(request))
 
 
+# The permission that is missing, from the remark of a refusal by access control.
+#
+# Remarks of 4.9.8 (`PlainPermissionManager`, code 1) name the resource and not the permission, those of 5.3.3
+# (`AuthenticationHandler`, `UserAuthorizationHandler`, code 16) the user and the resource.
+
 _PREFIX = "org.apache.rocketmq.acl.common.AclException: "
 _FRAME = re.compile(r", [\w.$<>]+\([\w.]+:\d+\)$")
 """The end of a remark from Java: the method that threw."""

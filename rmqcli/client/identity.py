@@ -42,6 +42,12 @@ def check_group_name(group: str, forbidden: str) -> None:
     valid(check_group, group)
 
 
+# Namespaces, which several tenants of a cluster use: `NAMESPACE%name` (Java `NamespaceUtil`,
+# `ClientConfig`).
+#
+# An application uses short names, brokers and name servers know long names. System names have no long form.
+# `%RETRY%` and `%DLQ%` stay in front: `%RETRY%NAMESPACE%group`.
+
 SEPARATOR = "%"
 
 Value = TypeVar("Value")

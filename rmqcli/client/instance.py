@@ -27,10 +27,10 @@ from rmqcli.client.errors import (
     NotFound,
     refusal,
 )
-from rmqcli.client.group.heartbeats import Heartbeats
+from rmqcli.client.heartbeats import Heartbeats
 from rmqcli.client.identity import DEFAULT_NAME, Namespace, client_id
 from rmqcli.client.outages import Outages
-from rmqcli.client.processor.processor import ClientRemotingProcessor
+from rmqcli.client.processor import ClientRemotingProcessor
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
 from rmqcli.client.wire.addresses import AddressMap, instance_of, local_ip, name_servers
 from rmqcli.client.wire.credentials import Credentials

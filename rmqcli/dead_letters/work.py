@@ -29,6 +29,12 @@ from rmqcli.dead_letters.letter import JournalError, Selection, identity, origin
 from rmqcli.flows.reading import Span, open_range, reachable_spans
 from rmqcli.state import state_folder
 
+# Records what was done with the dead letters of a group, so that none is sent twice: a file that only grows.
+#
+# Each line is `{"letter": IDENTITY, "state": STATE}`; the last one of a letter counts. A line `sending` comes
+# before a send and `sent` after its acknowledgement: after a kill, a time-out or a lost connection a letter is
+# left as `sending`, and may have been sent.
+
 
 class State(StrEnum):
     """The state of a letter. OPEN is never written, except to take back SENDING after a refusal."""
@@ -112,6 +118,11 @@ class Journal:
         if os.write(self._descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
+
+# Reads the dead letters of a group, sends them back, or marks them as dropped.
+#
+# Letters are read up to the end that their queues have at the start, oldest first, and sent one after another
+# in that order.
 
 UNKNOWN_TOPIC = ""
 

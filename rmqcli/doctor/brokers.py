@@ -14,6 +14,10 @@ from rmqcli.doctor.reaching import advice, is_local, kind_of, remedy_of
 from rmqcli.doctor.survey import Reading, Seat, Survey
 from rmqcli.render.text import duration, listed, size
 
+# Checks of the figures that a broker gives of itself (GET_BROKER_RUNTIME_INFO): does it keep up.
+#
+# A figure that a broker does not give, as of another version, is not judged.
+
 MIB = 1 << 20
 BEHIND, FALLEN_BEHIND = 16 * MIB, 256 * MIB
 """Lag of a slave in bytes: the limit for a warning, and the limit from which Java's masters consider it lost

@@ -29,6 +29,12 @@ from rmqcli.files import replace_file
 from rmqcli.render.text import duration
 from rmqcli.state import state_folder
 
+# Brokers that were registered at an earlier look.
+#
+# A name server forgets a broker that is killed at once, with its topics: what is registered and answers may be
+# half of a cluster. So each look at a cluster leaves what it saw in a file of the state folder, and a broker
+# that is missing at a later one is lost, until FORGOTTEN_MS after it was seen last.
+
 FORGOTTEN_MS = 86_400_000
 """The time for which a broker that is no longer registered counts as lost: a day."""
 

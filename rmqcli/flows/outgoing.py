@@ -19,6 +19,11 @@ from rmqcli.flows.sending import Job
 from rmqcli.grammar.values import GrammarError, by_name
 from rmqcli.render.message_json import message_from_json, sendable
 
+# Splits a stream of bytes into messages as they arrive, reading no further ahead than the buffers below.
+#
+# A delimiter at the end adds no empty piece. A piece over the limit is dropped and reported, so that one
+# endless line cannot fill the memory.
+
 READ_SIZE = 64 * 1024
 MAX_PIECE = 64 * 1024 * 1024
 """Maximum bytes of a piece; far more than a broker accepts (4 MiB by default), even as base64 in JSON."""

@@ -195,6 +195,12 @@ def _of_row(name: str, number: int, row: dict[str, Any], topic: str) -> ImportRo
     return ImportRow(name, number, again, row.get("broker_name"), row.get("queue_id"))
 
 
+# Columns of Parquet files, from exports and other tools, as Python values.
+#
+# Text is any of Arrow's string types, dictionary-encoded or not; properties are a map of texts or a struct of
+# them; times are timestamps (without a zone: UTC), epoch milliseconds, or epoch seconds (ten digits).
+
+
 class _Kind(NamedTuple):
     takes: Callable[[Any], bool]
     expected: str

@@ -17,6 +17,11 @@ from prometheus_client import make_wsgi_app
 from rmqcli.metrics.exposition import registry
 from rmqcli.metrics.families import Sample
 
+# The HTTP server under `metrics serve`, with bounds on what its peers cost.
+#
+# A request has READ_SECONDS to arrive, and its answer as many to be taken. There are at most MOST
+# connections: of those whose request has not arrived, the one that has waited the longest makes room.
+
 READ_SECONDS = 10.0
 MOST = 64
 

@@ -13,6 +13,11 @@ from rmqcli.grammar.values import GrammarError
 from rmqcli.render.output import JSON_VERSION, json_line
 from rmqcli.render.text import one_line, printable
 
+# Ranges of Monitoring Plugins: a figure outside its range raises an alert.
+#
+# `10` is 0 to 10, `10:` at least 10, `~:10` at most 10, `10:20` between; `@10:20` alerts inside instead.
+# Both ends belong to the range.
+
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(rf"(@?)(?:(~|{_NUMBER})?:)?({_NUMBER})?", re.ASCII)
 

@@ -100,6 +100,14 @@ def explained(error: ClientError) -> ClientError:
     return BrokerRefused(ResponseCode.SYSTEM_ERROR, text, error.address, error.request, concluded=True)
 
 
+# Users and policies of 5.x: checks before a change, rows of a table, copies from one broker to another.
+#
+# Facts of 5.3.3: `auth.authorization.model`, `CopyUsersSubCommand`, `CopyAclsSubCommand`.
+
+# Permissions of an account: decided here from files of accounts (4.9), or asked of a broker.
+#
+# A broker is asked by requests that change nothing.
+
 ACTIONS: Final = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 KINDS: Final = ("Topic", "Group", "Cluster", "Namespace")
 EVERYTHING: Final = "*"

@@ -79,6 +79,13 @@ def member_renderer(form: RowForm, bodies: Bodies) -> Callable[[MessageExt], byt
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
+# Shows a message without a format: two lines on a terminal, one TSV line in a pipe, one JSON line with
+# `--json`.
+#
+# The TSV fields are broker, queue, offset, store time (epoch ms), message ID, tag, keys (comma-separated) and
+# body. Control bytes, and bytes that are not UTF-8, are written \xNN.
+
+
 def body_text(body: bytes) -> str:
     r"""Return the body as text; bytes that are not UTF-8 are written \xNN."""
     return body.decode("utf-8", "backslashreplace")

@@ -249,6 +249,11 @@ USER = Column("USER", "user", whole=True)
 TOPIC = Column("TOPIC", "topic", whole=True, legend=True)
 
 
+# The columns of rows that are shown, the order of rows, and the lines of TSV and CSV.
+#
+# CSV follows RFC 4180 (a header, CR LF, quotes doubled) with the values of TSV, so no control character is in
+# it.
+
 _QUOTED = re.compile('[",]|^ | $')
 
 

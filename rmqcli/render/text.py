@@ -12,6 +12,12 @@ from typing import Final
 
 from rmqcli import words
 
+# The one way in which texts of others reach a terminal or a log: what cannot be seen is written as an escape.
+#
+# Such are control characters, which a terminal obeys; format characters (Unicode category Cf), which turn or
+# hide what is around them; separators of lines and paragraphs; halves of characters; and characters without
+# width or ink that are no format characters. Variation selectors stay, as emoji need them.
+
 CONTROLS: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 """The control characters except tab and newline."""
 UNSEEN: Final = (

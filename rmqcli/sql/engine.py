@@ -22,6 +22,11 @@ from rmqcli.sql.result import Result, Show
 from rmqcli.sql.stores import Bounds, bounds_of
 from rmqcli.sql.table import TopicTable
 
+# DuckDB, shut in: it has the tables that it is given, and nothing else.
+#
+# It has no access to files and to the network, loads no extension, and its settings are locked. What does not
+# fit into its memory is kept in a temporary folder, which goes with it.
+
 BATCH_ROWS = 256
 """The rows of a result that are in memory at once, in addition to the memory of DuckDB.
 
@@ -173,6 +178,10 @@ def _work(jobs: queue.SimpleQueue[Job | None]) -> None:
             ended.put((None, error))
         del job, work, ended  # frees the results and closures while waiting
 
+
+# A session over topics: one statement at a time, each of which Ctrl-C ends.
+#
+# A topic becomes a table when a statement asks for it, so a store of ten thousand topics costs nothing.
 
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 

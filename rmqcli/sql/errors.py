@@ -33,6 +33,11 @@ class ReadAgain(SqlError):
     """
 
 
+# Errors of DuckDB as ours: one line, with the place in the query if DuckDB names it.
+#
+# DuckDB writes its errors as JSON (its setting errors_as_json), with the byte of the query and the name of a
+# missing table.
+
 _DOCUMENT = re.compile(r"\{.*\}", re.DOTALL)
 _NOT_THE_QUERY = frozenset(("Out of Memory", "INTERNAL", "FATAL", "IO", "INTERRUPT"))
 """Kinds of errors that are not the fault of the query."""

@@ -15,6 +15,11 @@ from pyarrow import parquet
 from rmqcli.files import replacing
 from rmqcli.render.output import json_line
 
+# Values of a result as texts, numbers, lists and objects, the same for tables, lines and JSON.
+#
+# Times are ISO 8601, those with a zone in UTC. Bytes are text, where what is not UTF-8 is written \xNN. A
+# decimal is a number where a float holds it, else a text. Maps and structs are objects.
+
 _MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
 
 

@@ -29,6 +29,13 @@ from rmqcli.sql.errors import ReadAgain
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.tables import topics
 
+# Bounds of the rows that a filter can accept, for scans that find rows by topic, queue, offset and time.
+#
+# DuckDB gives a scan its filter as an Arrow expression, whose parts Python cannot see. But Arrow tells whether
+# an expression can be true where something is known of the columns: it leaves out files of a partitioned data
+# set in this way. Bounds are found by asking it, so they hold for every expression, and for one that it does
+# not understand they are open. They never exclude an accepted row; what they include has to be filtered.
+
 _ORDERED = ("queue_id", "queue_offset", "commit_log_offset", "store_timestamp")
 _TESTED_QUEUES = 256
 """The number of queue ids tested one by one, because a list of ids is not a range."""

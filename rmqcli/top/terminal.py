@@ -21,6 +21,11 @@ from rich.text import Text
 
 from rmqcli.top.table import Line
 
+# Bytes of a terminal in, names of keys out.
+#
+# A key is named by its character, or `up`, `down`, `left`, `right`, `home`, `end`, `pageup`, `pagedown`,
+# `enter`, `backspace`, `tab`, `escape`. Sequences are those of xterm (ctlseqs); unknown ones are no key.
+
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O[ -~])")
 _BEGUN = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*|O)\Z")
 _NAMED: Mapping[str, str] = {

@@ -17,7 +17,7 @@ from rmqcli.broker.testing.in_memory import LOST, Lost
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.trace.consuming import ConsumeTracer
+from rmqcli.client.push.tracing import ConsumeTracer
 from rmqcli.codec.message import Message, MessageExt, SystemTopic
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.commands.common.outcome import traces_outcome

@@ -30,7 +30,7 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.processor.processor import BrokerRequest
+from rmqcli.client.processor import BrokerRequest
 from rmqcli.client.wire.streams import TcpStream, open_tcp
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData

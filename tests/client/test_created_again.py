@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from rmqcli.client import Admin, LitePullConsumer, LiteSettings, OrderlyResult
-from rmqcli.client.pull.next_pull import CLOCKS, QueueLife
+from rmqcli.client.group.queue_life import CLOCKS, QueueLife
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.remoting.command import RemotingCommand

@@ -19,8 +19,8 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
-from rmqcli.client.processor.consumer import ConsumerProcessor
-from rmqcli.client.processor.processor import ClientRemotingProcessor
+from rmqcli.client.group.processor import ConsumerProcessor
+from rmqcli.client.processor import ClientRemotingProcessor
 from rmqcli.client.produce.request_reply import PushedReply
 from rmqcli.codec.bodies.base import decode_body, encode_body
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere

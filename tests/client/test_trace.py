@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
-from rmqcli.client.trace.consuming import ConsumeTracer, traced
+from rmqcli.client.push.tracing import ConsumeTracer, traced
 from rmqcli.client.trace.dispatcher import (
     BATCH,
     MAX_BODY,

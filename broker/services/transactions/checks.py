@@ -47,6 +47,13 @@ from rmqcli.codec.store.record_encoder import encode_record
 _log = logging.getLogger(__name__)
 
 
+# CHECK_TRANSACTION_STATE (39): requests the state of a transaction from a producer (Java
+# `AbstractTransactionalMessageCheckListener`).
+#
+# The request is one-way, to one connection of the producer group, which answers with an END_TRANSACTION. The
+# body is the half message as it would be in its real queue, with the offsets of its newest copy.
+
+
 def request_check(
     broker: BrokerContext, half: MessageExt, properties: dict[str, str], copy: AppendResult
 ) -> None:

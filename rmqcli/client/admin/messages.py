@@ -186,6 +186,12 @@ def offset_id_address(msg_id: str) -> str | None:
     return join_address(host, port) if 0 < port <= MAX_PORT and offset >= 0 else None
 
 
+# Tells which groups consumed a message (Java `DefaultMQAdminExtImpl.messageTrackDetail`).
+#
+# A broker keeps no record of it: the offset of a group in the queue of the message says whether the group is
+# past it. Unlike Java, a group without clients that is past the message counts as having consumed it.
+
+
 class TrackType(Enum):
     """The fate of a message in a group (Java `TrackType`)."""
 

@@ -37,6 +37,19 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin
 
 
+# Confirmation that running consumers have moved to the offsets of a reset.
+#
+# A client that moves commits the new offset once, then its progress from there with every pull, perhaps
+# milliseconds later. Java's clients first wait 10 s for listeners, ours until these have ended. So a queue has
+# moved when its offset is the new one, or lies between the new and the old one. Whose offset that is depends on
+# the broker. One of 4.x writes nothing itself: its committed offset is that of a client. One of 5.x writes the
+# new offset at once, whatever its clients do, and a client that does not see the reset overwrites it seconds
+# later: only the position of the client counts, as it reports it (307, else 223).
+#
+# A short replay may be over before the first look; the offset is then the old one again, and only the owner of
+# the queue has evidence: it has consumed there since the reset, although it had reached the end before and no
+# message was added. (The owner's position is ahead of the broker's by some seconds.)
+
 POLL = 0.5  # seconds between two reads of the offsets
 Failures = dict[MessageQueue, ClientError]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
-from rmqcli.client.produce.targets import room_of
 from rmqcli.codec.allocation import STRATEGIES, Allocate, averagely, averagely_by_circle, consistent_hash
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -66,3 +65,9 @@ def machine_room_nearby(
         return list(chain.from_iterable(mine))
 
     return allocate
+
+
+def room_of(queue: MessageQueue) -> str | None:
+    """Return the machine room in the name of a broker, or None."""
+    room, at, name = queue.broker_name.partition("@")
+    return room if at and "@" not in name else None

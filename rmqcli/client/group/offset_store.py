@@ -18,9 +18,9 @@ import trio
 
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import for_each_broker
+from rmqcli.client.group.queue_life import is_younger
 from rmqcli.client.group.settings import ConsumerSettings
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.pull.next_pull import is_younger
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
 from rmqcli.codec.bodies.offsets import OffsetSerializeWrapper

@@ -156,6 +156,13 @@ class LiteSettings(ConsumerSettings):
     _long_poll: ClassVar[str | None] = "suspend"
 
 
+# Subscriptions of a group, as sent in heartbeats and pulls.
+#
+# A version is epoch ms. The broker keeps the newest, and refuses a pull with a newer version than it has
+# received (25). So heartbeats carry `data.sub_version`, and pulls use it only after every broker has received a
+# heartbeat (`announced`).
+
+
 class MessageSelector(NamedTuple):
     """The filter of a subscription: a tag expression, or a SQL92 condition on properties."""
 

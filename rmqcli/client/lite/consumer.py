@@ -19,7 +19,9 @@ import trio
 
 from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, StartOffsets, offset_store
+from rmqcli.client.group.processor import ConsumerProcessor
 from rmqcli.client.group.rebalance import PullRebalance
+from rmqcli.client.group.running_info import lite_info
 from rmqcli.client.group.settings import (
     LiteSettings,
     MessageSelector,
@@ -29,10 +31,8 @@ from rmqcli.client.group.settings import (
 )
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.pulling import AssignedQueue, Pulling, consumed_offsets
-from rmqcli.client.processor.consumer import ConsumerProcessor
-from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
-from rmqcli.client.trace.consuming import consume_tracer
+from rmqcli.client.push.tracing import consume_tracer
 from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
 from rmqcli.codec.bodies.running import ConsumerRunningInfo
 from rmqcli.codec.message import MessageExt

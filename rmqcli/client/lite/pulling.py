@@ -13,6 +13,7 @@ import trio
 
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported, TopicNotFound
 from rmqcli.client.group.offset_store import StartOffsets
+from rmqcli.client.group.queue_life import QueueLife
 from rmqcli.client.group.settings import LiteSettings, MessageSelector
 from rmqcli.client.pull.consumer import PullConsumer
 from rmqcli.client.pull.next_pull import (
@@ -22,7 +23,6 @@ from rmqcli.client.pull.next_pull import (
     FORMER,
     PAUSED,
     Idle,
-    QueueLife,
     check_next_offset,
     why_moved,
 )
@@ -31,6 +31,12 @@ from rmqcli.codec.codes import PullSysFlag, ResponseCode
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
+
+# One queue of a lite pull consumer: messages that were pulled and not yet polled, and the progress of the
+# application (Java `AssignedMessageQueue`).
+#
+# All offsets are queue offsets. `next_offset` is the next to pull (None: not known yet); `consumed` follows the
+# last polled message; `done` may be committed: it follows the messages of all polls before the last one.
 
 
 class AssignedQueue:

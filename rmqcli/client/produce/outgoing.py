@@ -204,6 +204,11 @@ def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
         ) from None
 
 
+# Batches: many messages in one request (code 320), for one topic and queue, stored together or not at all.
+#
+# Rules of Java's `MessageBatch.generateFromList`: same topic, same WAIT, no delay level, no retry topic. The
+# broker accepts at most `max_bytes` of encoded items, uncompressed.
+
 ITEM_HEAD = 22  # bytes of an item besides body and properties
 UNIQ_KEY_SIZE = 66  # bytes of a UNIQ_KEY property to be added: name, two separators, up to 56 characters
 

@@ -122,7 +122,9 @@ class Producer(Traceable, Client):
         topic = trace_topic(trace)
         self._requests = Requests(core, self._namespace)
         self._trace = (
-            None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic, waits=trace_waits)
+            None
+            if topic is None
+            else TraceDispatcher(core, Producer, group, "PRODUCE", topic, waits=trace_waits)
         )
         # Without observers each send skips one coroutine.
         self._attempt = self._request if self._faults is None and topic is None else self._observed

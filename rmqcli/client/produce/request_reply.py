@@ -16,7 +16,7 @@ import trio
 from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
 from rmqcli.client.identity import Namespace
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.processor.processor import BrokerRequest
+from rmqcli.client.processor import BrokerRequest
 from rmqcli.client.results import SendResult
 from rmqcli.client.wire.messages import unpack
 from rmqcli.codec.codes import MASTER_ID

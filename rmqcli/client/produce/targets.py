@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 import trio
 
 from rmqcli.client.errors import InvalidRequest, NotFound, NotPermitted
+from rmqcli.client.group.allocation import room_of
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
@@ -92,12 +93,6 @@ def by_machine_room(rooms: Collection[str]) -> QueueSelector:
         return near[next(turn) % len(near)]
 
     return select
-
-
-def room_of(queue: MessageQueue) -> str | None:
-    """Return the machine room in the name of a broker, or None."""
-    room, at, name = queue.broker_name.partition("@")
-    return room if at and "@" not in name else None
 
 
 _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name

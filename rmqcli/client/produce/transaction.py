@@ -20,7 +20,7 @@ import trio
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import called
 from rmqcli.client.identity import without_namespace
-from rmqcli.client.processor.processor import BrokerRequest
+from rmqcli.client.processor import BrokerRequest
 from rmqcli.client.produce.producer import Producer, ProducerOptions
 from rmqcli.client.produce.targets import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus

@@ -14,12 +14,12 @@ from typing import Unpack
 
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.offset_store import OffsetCalls
+from rmqcli.client.group.processor import ConsumerProcessor
 from rmqcli.client.group.rebalance import PullRebalance
+from rmqcli.client.group.running_info import pull_info
 from rmqcli.client.group.settings import ConsumerSettings, MessageSelector
 from rmqcli.client.identity import FORBIDDEN_CONSUMER, Namespace, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.processor.consumer import ConsumerProcessor
-from rmqcli.client.processor.running_info import pull_info
 from rmqcli.client.pull.next_pull import check_next_offset, place
 from rmqcli.client.results import PULL_STATUSES, PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages

@@ -29,11 +29,11 @@ from rmqcli.client.group.settings import (
 )
 from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.processor.push import PushProcessor
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
 from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.processor import PushProcessor
 from rmqcli.client.push.pull_loop import PullLoop
 from rmqcli.client.push.rebalance import Locks, PushRebalance
 from rmqcli.client.push.send_back import SendBack
@@ -46,7 +46,7 @@ from rmqcli.client.push.state import (
     callable_listener,
 )
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
-from rmqcli.client.trace.consuming import consume_tracer, traced
+from rmqcli.client.push.tracing import consume_tracer, traced
 from rmqcli.client.trace.dispatcher import Traceable
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.selector import ALL

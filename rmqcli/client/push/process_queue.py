@@ -13,7 +13,8 @@ from itertools import islice
 
 import trio
 
-from rmqcli.client.pull.next_pull import Idle, QueueLife
+from rmqcli.client.group.queue_life import QueueLife
+from rmqcli.client.pull.next_pull import Idle
 from rmqcli.codec.codes import MASTER_ID
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue

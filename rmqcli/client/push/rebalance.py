@@ -22,6 +22,12 @@ from rmqcli.codec.bodies.offsets import LockBatchRequestBody, UnlockBatchRequest
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 
+# Locks of queues at the broker, which give a queue to one orderly consumer of a group (Java
+# `RebalanceImpl.lock`).
+#
+# A broker keeps a lock for 60 s. The client trusts it for 30 s and renews it every 20 s, so the client gives it
+# up first.
+
 LOCK_INTERVAL = 20.0
 FIRST_LOCK = 1.0
 LOCK_TIMEOUT = 1.0

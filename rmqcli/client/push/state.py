@@ -109,6 +109,13 @@ class GroupState:
             wanted.announced = version
 
 
+# Listeners of push consumers, their contexts and results.
+#
+# A listener receives a list of messages of one queue and a context. An async function runs in the tasks of the
+# consumer, a plain one in worker threads, at most `consumers` at once. An exception is logged, and the messages
+# are consumed again later.
+
+
 class ConsumeResult(Enum):
     """Java `ConsumeConcurrentlyStatus`."""
 

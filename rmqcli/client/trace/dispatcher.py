@@ -47,17 +47,27 @@ def trace_topic(trace: bool | str) -> str | None:
 class TraceDispatcher:
     """The dispatcher of one group, between `start` and `close`; `kind` is PRODUCE or CONSUME.
 
+    `producer_type` is Producer, which creates a dispatcher itself.
+
     `dropped` counts the records that were not written; `trouble` is the last error of a send.
     """
 
     def __init__(
-        self, instance: ClientInstance, group: str, kind: str, topic: str, *, waits: bool = False
+        self,
+        instance: ClientInstance,
+        producer_type: type[Producer],
+        group: str,
+        kind: str,
+        topic: str,
+        *,
+        waits: bool = False,
     ) -> None:
         self.topic = topic
         self._is_patient = self._waits = waits
         self.dropped = 0
         self.trouble: ClientError | None = None
         self._instance = instance
+        self._producer_type = producer_type
         self._group = f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_counter)}"
         self._waiting: deque[TraceRecord] = deque()
         self._sending = 0
@@ -95,9 +105,7 @@ class TraceDispatcher:
         self._scope = self._instance.start(self._run, "trace")
 
     def _inner_producer(self, group: str) -> Producer:
-        from rmqcli.client.produce.producer import Producer  # which imports this module
-
-        return Producer(group, instance=self._instance, namespace=self._instance.address_namespace)
+        return self._producer_type(group, instance=self._instance, namespace=self._instance.address_namespace)
 
     async def close(self) -> None:
         """Send the remaining records, even when cancelled.

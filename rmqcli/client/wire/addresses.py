@@ -51,6 +51,13 @@ def local_ip() -> str:
         return address[0]
 
 
+# Other addresses for brokers and name servers: port forwards, containers.
+#
+# A rule maps "host:port" to "host:port", or every port of a host to the same port of another host ("host" to
+# "host"). The rule of an address wins over that of its host. Routes, messages and errors keep the addresses
+# that the name server gives; only connections go elsewhere. With TLS, certificates are checked for the target.
+
+
 class AddressMap:
     """Rules that replace addresses, keyed by address or by host.
 

@@ -47,6 +47,9 @@ class Credentials:
         return Signer(self.access_key, self.secret_key, self.security_token)
 
 
+# Files with keys, in three forms: a secret key on the first line; Java's key file (`SessionCredentials`:
+# `AccessKey=…`, `SecretKey=…`, `SecurityToken=…`); tools.yml of mqadmin (`accessKey: …`, `secretKey: …`).
+
 _OF_YAML = re.compile(rb"^\s*(accessKey|secretKey)\s*:", re.MULTILINE)
 _OF_JAVA = re.compile(rb"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
 

@@ -35,6 +35,13 @@ from rmqcli.codec.remoting.connection import Connection, ReceiveError
 from rmqcli.codec.remoting.frame import DirectReaders, encode_frame
 from rmqcli.codec.remoting.reply_head import SendRequest
 
+# Outgoing frames of one connection: collected while others are being sent, then sent together.
+#
+# Waking the writer task costs more than a write to a socket that has room. So a frame that stands alone is
+# written at once, and many frames in groups of TOGETHER, on which the peer works while more are encoded.
+#
+# Limits: MAX_QUEUED bytes wait here; a task that would exceed it waits in `wait_for_room`.
+
 MAX_QUEUED = 8 * 1024 * 1024
 TOGETHER = 32
 """The number of queued frames at which they are written without waiting for the writer.

@@ -20,6 +20,12 @@ from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.connection import Connection
 
+# The choice between polling for a reply and sleeping until the system wakes the task.
+#
+# Sleeping and waking can cost more than the whole reply of a broker on the same machine; on a busy processor,
+# polling only keeps the broker from running. So both ways are timed and the quicker one is used. A look is a
+# turn of trio's scheduler, in which all other tasks run, and it yields to other processes.
+
 LOOKS = 32
 LOOK_SECONDS = 150e-6  # the time that LOOKS polls take on an idle processor
 TRIAL = 9  # requests that are timed for each mode; odd, for a majority

@@ -39,6 +39,14 @@ from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_dama
 from rmqcli.store.read.index import index_files
 from rmqcli.words import many
 
+# The part of a commit log that can hold the records of a range of store times, found by reading few records.
+#
+# Store times rise along a log unless the broker's clock was set back. If it never was by more than a
+# margin (`RowFilter.set_back_ms`), records before one that was stored so much before the range are before the
+# range, too, and likewise after its end. Some hundred records across the log are sampled, at a distance of at
+# least `RowFilter.sample_bytes`, which take as long to read as one. A larger fall makes the whole log be read;
+# one that recovers before the next sample goes unnoticed.
+
 _SAMPLES = 256
 _LOOK = 1 << 16
 
@@ -294,6 +302,14 @@ def _placed(error: CorruptionError, data: memoryview, position: int) -> Corrupti
     except CorruptionError as found:
         return CorruptionError(str(found), position)
     return error
+
+
+# The end of the commit log up to which the consume queues of a store are known to be complete.
+#
+# A broker dispatches records in the order of the commit log, each to its queue and then to the index (Java
+# `DefaultMessageStore.dispatcherList`). So every record before the newest entry of any queue has its entry, and
+# so has every record before the last one that the index knows. For some topics their own queues and the index
+# tell enough: a store can have ten thousands of other queues.
 
 
 def newest_entry(queues: Sequence[Queue], store: Path) -> int:

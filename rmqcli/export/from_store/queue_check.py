@@ -270,6 +270,11 @@ def _time(log: LogReader, place: int | None) -> int | None:
     return None if message is None else message.store_timestamp
 
 
+# Consume queue entries as columns, file by file: the places of a queue's records.
+#
+# The first and last entries of a file decide whether it is read, so that a stretch of a long log costs only its
+# own entries.
+
 _LOOKS = 3
 """The number of reads of a queue: while a broker writes, a sound queue may seem to have a hole, once."""
 

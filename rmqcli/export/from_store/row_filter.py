@@ -159,6 +159,12 @@ def _is_stored(batch: Any) -> Any:
     return pc.invert(reduce(pc.and_, (pc.equal(column, NO_HOST) for column in hosts)))
 
 
+# The store folders that rows are read from, and the brokers that they belonged to.
+#
+# (broker name, topic, queue id, queue offset) identifies a message, but no record contains the name of its
+# broker. It is taken from what the user says, else from a broker.conf in or beside the folder, else from the
+# topic that a broker registers under its own name (Java `TopicConfigManager`).
+
 _OPTIONS = "(--broker-name; brokerName of the data source)"
 _CONFIGS = ("broker.conf", "../broker.conf", "../conf/broker.conf")
 

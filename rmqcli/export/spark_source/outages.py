@@ -144,6 +144,11 @@ def _seconds(options: ReadOptions | WriteOptions, retries: int) -> float:
     return retries * options.retry_interval_ms / 1000
 
 
+# Errors without a traceback: Spark shows what its Python workers print, and the telling line came last.
+#
+# A worker that meets an error prints it and ends. If it is one of ours, Spark is told to print only the error
+# (SPARK_HIDE_TRACEBACK), which names the cause and the remedy; set that variable to nothing to see tracebacks.
+
 _WORKER = (
     *("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER_FACTORY_SECRET"),
     *("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH"),

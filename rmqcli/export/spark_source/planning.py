@@ -169,6 +169,12 @@ def wanted_bytes(total: int, options: ReadOptions) -> int:
     return max(1, min(options.max_partition_bytes, total // options.min_partitions))
 
 
+# Queue ranges as record batches, and the treatment of missing messages.
+#
+# Every offset of a queue has a message. Messages that a pull leaves out, unless by a selector, are lost:
+# deleted by retention, or with a topic that was deleted and created again.
+
+
 class DataLoss(ExportError):
     """Messages to read are missing, and `failOnDataLoss` is true (the default)."""
 

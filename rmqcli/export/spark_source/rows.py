@@ -139,6 +139,10 @@ def _place(row: Mapping[str, Any]) -> Place | None:
     return place
 
 
+# The columns of the data source: those of an export, as Spark types; optionally without `body`, and with those
+# that a transform adds.
+
+
 def spark_schema(*, include_body: bool = True, transform: Transform = NOTHING) -> StructType:
     """Return the schema of `spark.read.format("rocketmq").load()`."""
     found: StructType = from_arrow_schema(_every(transform))

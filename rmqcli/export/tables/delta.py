@@ -35,6 +35,11 @@ from rmqcli.export.tables.table import (
 )
 from rmqcli.grammar.values import local_path
 
+# The statistics of a data file in a Delta log, taken from its Parquet footer: numbers and times.
+#
+# Readers leave out files by them. A time is a text with milliseconds, so a least value is rounded down and a
+# greatest up (Delta protocol, per-file statistics).
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_000
 """Milliseconds of the years 1 to 9999; times outside have no text."""

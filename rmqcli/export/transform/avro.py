@@ -16,6 +16,12 @@ from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_p
 from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.decoder import Undecodable, array_of
 
+# Avro schemas (.avsc) as Arrow types, and what makes of the values that fastavro reads those that Arrow takes.
+#
+# Logical types of the table are converted, others are their underlying types, as Avro 1.11 has it for unknown
+# ones. A record that contains itself has no columns, nor has a union of several types; an array of items
+# without bytes is refused, since a body of a few bytes could have 2^63 of them.
+
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES: Mapping[tuple[str, str], pa.DataType] = {
     ("boolean", ""): pa.bool_(),
@@ -156,6 +162,12 @@ def _pairs(convert: Convert | None, values: dict[str, Any]) -> list[tuple[str, A
 def _record(converts: Mapping[str, Convert], value: dict[str, Any]) -> dict[str, Any]:
     return value | {name: convert(value[name]) for name, convert in converts.items()}
 
+
+# Bodies that are Avro records in binary encoding, read by fastavro with the schema that they were written with.
+#
+# A framing precedes the record: none; that of a single object (Avro 1.11, "Single-object encoding"): C3 01 and
+# the CRC-64-AVRO of the schema, little-endian; or Confluent's: 00 and the number of a schema in a registry,
+# big-endian, which is not looked up.
 
 _SINGLE = b"\xc3\x01"
 _MARK_BYTES = 8

@@ -17,6 +17,13 @@ from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.decoder import Undecodable
 from rmqcli.export.transform.masking import on_leaves
 
+# JSON Schema as Arrow types: the part of it that says what members an object has, and of what types.
+#
+# Keywords that limit values (`minimum`, `pattern`, `enum` …) are accepted and not checked: a schema says here
+# how to read bodies, not whether they are valid. A keyword that is unknown, or would need a choice between
+# types, is refused. Only `$ref` into the same file is followed. (JSON Schema 2020-12; `definitions` as in draft
+# 7.)
+
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES: Mapping[tuple[str, str], pa.DataType] = {
     ("string", ""): pa.string(),
@@ -201,6 +208,12 @@ def _member(schema: Mapping[str, Any], name: str, place: str) -> Mapping[str, An
         raise SchemaError(f"{place}/{name}: is missing, or no object: without it there are no columns")
     return found
 
+
+# Bodies that are JSON objects, read by PyArrow's reader of JSON lines.
+#
+# A body is one line of what the reader gets: it is checked to be one whole object first, so that no body can
+# become two rows, or a part of its neighbour's. Members that the schema does not have are ignored; a missing
+# member is null, and so is a null; both are wrong for a required one. Texts are UTF-8.
 
 MAX_DEPTH = 512
 """Levels of objects and arrays that fit on the interpreter's stack wherever a body is decoded."""

@@ -54,6 +54,12 @@ def on_leaves(column: Any, change: Callable[[Any, Any], Any], kind: Any) -> Any:
 
 
 DROP, HASH, KEEP = ACTIONS = ("drop", "hash", "keep-last-4")
+# Masks of fields, as users write them: `properties.email:hash`, `body:drop`, `value.card:keep-last-4`.
+#
+# A column that has the same text as a masked field is masked with it: the property TAGS with `tags`, both ids
+# with one of them, everything that comes from the body with the body. A mask of a field of `value` empties the
+# body, in which the text is, too.
+
 MIN_KEY_BYTES = 16
 _MAX_KEY_BYTES = 1 << 16
 

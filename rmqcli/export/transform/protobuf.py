@@ -15,6 +15,11 @@ from google.protobuf.message import DecodeError as ProtobufError
 from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.decoder import Undecodable, array_of
 
+# Messages of a compiled descriptor set (.desc) as Arrow types, and how a value of each field is read.
+#
+# `protoc --include_imports --descriptor_set_out=FILE` writes such a file. A field without presence (proto3) has
+# its default when it is not set; one with presence is null. Maps are in the order of their keys.
+
 MOMENT = pa.timestamp("us", tz="UTC")
 F = FieldDescriptor
 TYPES: Mapping[int, pa.DataType] = {
@@ -136,6 +141,11 @@ def _name(names: Mapping[int, str], number: int) -> str:
 
 def _micros(moment: Any) -> int:
     return int(moment.seconds * 1_000_000 + moment.nanos // 1000)
+
+
+# Bodies that are protobuf messages, parsed by Google's library, which bounds nesting (100 levels) and lengths.
+#
+# Fields that the descriptor does not have are ignored. An empty body is a message with no field set.
 
 
 class ProtobufBodies:

@@ -11,6 +11,10 @@ from rmqcli.export.transform.decoding import VALUE, Decoding
 from rmqcli.export.transform.masking import Masks
 from rmqcli.grammar.values import GrammarError
 
+# A share of the messages, chosen by a hash of their message ids: the same ones in every export and engine.
+#
+# A larger sample holds every smaller one. The hash is BLAKE2b: ids of one producer differ in a few bits only.
+
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _HASH_BYTES = 8
 _WHOLE = 1 << 8 * _HASH_BYTES

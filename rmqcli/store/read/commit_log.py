@@ -292,6 +292,11 @@ def _start(file: NamedFile, data: memoryview) -> int:
     return (next_record(file, data, near, written) or 0) if near else 0
 
 
+# Single records by commit-log offset, as queue entries and index items refer to them.
+#
+# Bodies are as stored until `plain_bodies`. A body that says it is compressed and cannot be decompressed stays
+# as stored: its record is whole, and nothing after it depends on it.
+
 Found = tuple[Place, MessageExt]
 """The location of a record, and its message."""
 OnDamage = Callable[[DamagedFile], None]

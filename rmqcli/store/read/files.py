@@ -149,6 +149,11 @@ def naming_damage(file: NamedFile) -> Iterator[None]:
         raise DamagedFile(file.path, error) from None
 
 
+# Few bytes of a file without a mapping of it.
+#
+# A mapping costs more than a read, and each fault in the unused rest of a preallocated file fills 128 KiB of
+# the page cache with zeros. Holes are known to be zeros, so they are not read here.
+
 _BLOCK = 4096
 
 

@@ -244,6 +244,12 @@ def _table_file(path: Path, name: str) -> TableFile:
     return TableFile(path, None)
 
 
+# Tables that brokers of 5.x keep in RocksDB (`storeType=defaultRocksDB`), in folders below `config`.
+#
+# Names and values are UTF-8 and JSON, in the default column family (5.3.3 `ConfigRocksDBStorage`). The library
+# writes a file of its own beside a database that it opens to read, so it gets a temporary folder with links to
+# the files; the store is not changed, and may be that of a running broker.
+
 FOLDERS: Final[Mapping[str, str]] = {
     "topics": "topics",
     "groups": "subscriptionGroups",

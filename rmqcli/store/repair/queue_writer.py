@@ -21,6 +21,12 @@ MAX_GAP = 1 << 20
 A larger gap means that the number is damaged.
 """
 MAX_OFFSET = (1 << 56) - 1
+# Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java
+# `BatchConsumeQueue`).
+
+# Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java
+# `BatchConsumeQueue`).
+
 _BUFFERED = 1 << 14
 _ALL_BUFFERED = 1 << 26
 """The bytes of added entries after which all queues are written: a limit for all buffers together."""

@@ -91,6 +91,11 @@ class Distribution:
             self.keys = Counter(dict(self.keys.most_common(MAX_KEYS // 2)))
 
 
+# The number of distinct values, counted exactly up to a limit and estimated above it, in bounded memory.
+#
+# The estimate is that of the k minimum values: of n distinct hashes, spread over [0, 2**64), the k-th smallest
+# is near k / n of the range. Its standard error is 1 / sqrt(k - 2).
+
 KEPT = 1024
 """The number of smallest hashes kept: 8 KiB, up to 16 KiB between two cuts; the standard error is 3 %."""
 _RANGE = 1 << 64

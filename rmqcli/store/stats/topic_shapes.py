@@ -140,6 +140,11 @@ def _add_records(file: NamedFile, data: memoryview, position: int, shape: LogSha
     return position
 
 
+# The shapes of topics from many records at once. Needs NumPy.
+#
+# Records are sorted by topic and added up by runs: a block with thousands of topics costs a few steps of Python
+# for each, not a few calls of NumPy.
+
 _LOW = 32  # bits of the second part of a pair
 _LOW_MASK = (1 << _LOW) - 1
 _SECOND = 1000

@@ -300,6 +300,11 @@ def _contradiction(entry: QueueEntry, message: MessageExt, queue: Queue) -> str 
     return next(wrong, None)
 
 
+# The search for missing entries: records before the start or after the end of their consume queue.
+#
+# A topic that was deleted and created again begins at 0 once more, and its old records stay in the log: they
+# precede the last record of the queue, and so are not after its end.
+
 _BLOCK_RECORDS = 4096
 
 

@@ -75,6 +75,12 @@ class Report:
 DAMAGE, NOTE = "damage", "note"
 
 
+# Tells damage from notes, by file, after a clean stop and after a kill.
+#
+# Damage is what a start of the broker does not repair, or what a reader runs into. A note is a fact that a
+# broker deals with. docs/inspect.md has the same table.
+
+
 class Verdict(NamedTuple):
     """The verdict on a fact about a file, after a clean stop of the broker and after a kill."""
 

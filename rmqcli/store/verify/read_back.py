@@ -45,6 +45,11 @@ from rmqcli.store.read.files import NamedFile, files_in, opened
 from rmqcli.store.read.index import index_files
 from rmqcli.store.verify.findings import Finding
 
+# The check of an index while it grows: new items against the records that they belong to, in the order of both.
+#
+# An item is settled when the end in the header of its file lies behind its record; its slot then leads to it or
+# to a newer item, and its link to an older one of the same slot.
+
 _ITEMS_AT_ONCE: Final = 4096
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import trio
 
-from rmqcli.client.processor.consumer import ConsumerProcessor
-from rmqcli.client.processor.processor import BrokerRequest
-from rmqcli.client.processor.running_info import push_info
+from rmqcli.client.group.processor import ConsumerProcessor
+from rmqcli.client.group.running_info import push_info
+from rmqcli.client.processor import BrokerRequest
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import (

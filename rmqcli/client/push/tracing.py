@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from rmqcli.client.identity import without_namespace
 from rmqcli.client.instance import ClientInstance
+from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.state import Call
 from rmqcli.client.trace.dispatcher import TRACE_TOPIC, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
@@ -31,7 +32,7 @@ class ConsumeTracer(TraceDispatcher):
     def __init__(
         self, instance: ClientInstance, group: str, topic: str = TRACE_TOPIC, *, waits: bool = False
     ) -> None:
-        super().__init__(instance, group, "CONSUME", topic, waits=waits)
+        super().__init__(instance, Producer, group, "CONSUME", topic, waits=waits)
         self._consumer_group = group
 
     def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:

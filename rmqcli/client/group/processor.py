@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.processor.processor import BrokerRequest
+from rmqcli.client.processor import BrokerRequest
 from rmqcli.codec.bodies.offsets import GetConsumerStatusBody
 from rmqcli.codec.bodies.running import ConsumerRunningInfo
 from rmqcli.codec.headers.clients import (

@@ -1,1 +1,0 @@
-"""Requests of brokers to this client, and its replies (Java `ClientRemotingProcessor`)."""
