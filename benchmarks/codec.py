@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from benchmarks.codec_frames import best_time, measure
 from benchmarks.harness import Measured
 from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.records.encoding import encode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.scan import fixed_columns, scan_positions
-from rmqcli.codec.store.record import decode_record
-from rmqcli.codec.store.record_encoder import encode_record
 from rmqcli.codec.store.record_layout import RECORD
 
 BULK = 4096

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.codec import HOST, PROPERTIES
 from benchmarks.harness import Measured, best_of, have_memory
-from rmqcli.codec.store.record_encoder import encode_record
+from rmqcli.codec.records.encoding import encode_record
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.repair.rebuild import build, shape_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.export import write_store
 from benchmarks.harness import Measured, best_of, have_memory
 from benchmarks.scan import one_core
-from rmqcli.codec.store.record_filter import RecordFilter, record_filter
+from rmqcli.codec.records.filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.log_records import log_records

@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.harness import best_of
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.scan import scan_positions
-from rmqcli.codec.store.record import decode_record
 from rmqcli.export import RowFilter, export_store_on_spark, spark_source
 from rmqcli.export.from_store.parts import Part, parts_of
 from rmqcli.export.packing import TASK_BYTES

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
-from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.store import CommitLogFiles, verify_commit_log
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from rmqcli.broker.config import BrokerConfig
-from rmqcli.broker.net.fast_failure import limits_of
+from rmqcli.broker.net.fast_failure import FastFailure, limits_of
 from rmqcli.broker.net.turns import Jobs, Turns
 from rmqcli.broker.store.config import StoreConfig
 from rmqcli.broker.system import NowMs, Timer
@@ -29,7 +29,8 @@ from rmqcli.broker.tables import (
     TopicTable,
 )
 from rmqcli.codec.bodies.config import DataVersion, TopicConfig
-from rmqcli.codec.properties import PropertyName, encode_properties
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.remoting.reply_head import SendReplyFrames
 from rmqcli.codec.store.delay_levels import DelayLevels
 
@@ -102,18 +103,26 @@ class BrokerContext:
     """The copy of the master's log; None on a master."""
     timer: Timer = perf_counter
     """Measures the durations of puts and gets."""
+
+    # Bounds on what clients cause
+    fast_failure: FastFailure = field(default_factory=FastFailure)
+    new_offsets: NewOffsets = field(init=False)
+    created: dict[Session, int] = field(default_factory=dict)
+    """The number of topics and groups that each connection has created by using them."""
+
+    # State of requests that a later request or event ends
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)
     """Topics that a send has checked. Clear it when the broker's permission changes."""
     notifying: dict[str, bool] = field(default_factory=dict)
     """Groups whose members are being notified; True if they must be notified once more."""
-    created: dict[Session, int] = field(default_factory=dict)
-    """The number of topics and groups that each connection has created by using them."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
     half_copies: HalfCopies = field(default_factory=HalfCopies)
     """The newest copies of half messages that were copied."""
     unrecorded_ends: dict[int, None] = field(default_factory=dict)
     """Queue offsets of ended half messages whose op messages are not stored yet, in order."""
+
+    # Derived by `reconfigure` for the hot paths
     id_prefix: str = field(init=False)
     """The prefix of the offset message ids of this broker."""
     reply_ext: dict[str, str] = field(init=False)

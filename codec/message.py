@@ -23,7 +23,7 @@ from rmqcli.codec.names import (
     is_system_topic,
     retry_topic,
 )
-from rmqcli.codec.properties import PropertyName, delay_level, split_keys
+from rmqcli.codec.property_names import PropertyName, delay_level, split_keys
 
 __all__ = [
     "DLQ_PREFIX",

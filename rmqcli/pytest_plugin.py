@@ -3,8 +3,8 @@
     def test_order(rmq_cluster):
         producer = MyProducer(namesrv=rmq_cluster.namesrv)
 
-Both are a `rmqcli.broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio and
-trio tests. Override the fixture `rmq_settings` (session scope) to set properties of the broker.
+Both are a `rmqcli.broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio
+and trio tests. Override the fixture `rmq_settings` (session scope) to set properties of the broker.
 
 pytest loads this module in every run of an environment that has rmqcli, whether or not the project uses it.
 Therefore it imports only pytest before a fixture is used.

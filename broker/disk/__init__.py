@@ -1,8 +1,8 @@
 """The files of a broker: every access to a disk goes through a `Disk`.
 
-There are two implementations: the operating system's (`REAL`) and a simulated one (rmqcli.broker.testing.disk) that
-can lose power. All calls except those of `MappedFile` block and are meant for worker threads. A missing file
-is reported as None or FileNotFoundError, any other refusal as OSError.
+There are two implementations: the operating system's (`REAL`) and a simulated one
+(rmqcli.broker.testing.disk) that can lose power. All calls except those of `MappedFile` block and are meant
+for worker threads. A missing file is reported as None or FileNotFoundError, any other refusal as OSError.
 
 Durability: the content of a file is durable after `sync_file`; a creation, rename or removal after
 `sync_folder` of its folder. Pages written through a mapping survive the death of the process without either.

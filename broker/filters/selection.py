@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from rmqcli.broker.filters.entry import ConsumerFilter
 from rmqcli.codec.names import RETRY_PREFIX
-from rmqcli.codec.properties import PropertyName, decode_properties
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.consume_queue import ExtensionEntry
-from rmqcli.codec.store.record import scan_record
 
 if TYPE_CHECKING:
     from rmqcli.broker.filters.table import FilterTable

@@ -25,7 +25,7 @@ from rmqcli.codec.headers.send import (
 )
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import check_topic
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 

@@ -25,7 +25,8 @@ from rmqcli.codec.codes import MessageSysFlag, ResponseCode
 from rmqcli.codec.errors import LocalProtocolError
 from rmqcli.codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
 from rmqcli.codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from rmqcli.codec.properties import PropertyName, decode_properties, encode_properties, sound_text
+from rmqcli.codec.properties import decode_properties, encode_properties, sound_text
+from rmqcli.codec.property_names import PropertyName
 
 PUSH_SECONDS = 10
 KEPT_FLAGS = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK

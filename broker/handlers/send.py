@@ -52,7 +52,8 @@ from rmqcli.codec.headers.send import (
 )
 from rmqcli.codec.ids import joined_offset_msg_ids
 from rmqcli.codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
-from rmqcli.codec.properties import TIMERS, PropertyName, decode_properties, encode_properties
+from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.property_names import TIMERS, PropertyName
 from rmqcli.codec.remoting.command import RemotingCommand
 
 SendReply = Reply[SendMessageResponseHeader, None]

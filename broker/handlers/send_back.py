@@ -24,7 +24,8 @@ from rmqcli.codec.errors import LocalProtocolError
 from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import dlq_topic, retry_topic
-from rmqcli.codec.properties import TIMERS, PropertyName, encode_properties
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.property_names import TIMERS, PropertyName
 
 FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt if the consumer leaves the choice to the broker."""

@@ -32,7 +32,7 @@ from rmqcli.codec.ids import parse_offset_msg_id
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.operations.operation import NOT_SET
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
 
 COMMIT = MessageSysFlag.TRANSACTION_COMMIT
 ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK

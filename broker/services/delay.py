@@ -22,7 +22,7 @@ from rmqcli.codec.core.run import QueueRun
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.properties import encode_properties
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 
 BATCH = 64
 """Messages of one level that are delivered before other tasks run."""

@@ -25,8 +25,9 @@ from rmqcli.codec.ids import pack_host_text
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
-from rmqcli.codec.properties import PropertyName, decode_properties, delay_level, encode_properties
-from rmqcli.codec.store.record import scan_record
+from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.property_names import PropertyName, delay_level
+from rmqcli.codec.records.reading import scan_record
 
 # Messages that the broker makes: those that it stores again (sent back, delivered after their delay,
 # committed), hides in a system topic, or writes itself.

@@ -12,7 +12,7 @@ import re
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
 from rmqcli.codec.codes import ResponseCode
-from rmqcli.codec.properties import TIMERS, PropertyName, delay_level
+from rmqcli.codec.property_names import TIMERS, PropertyName, delay_level
 
 DELAY_SEC, DELAY_MS, DELIVER_MS = (
     PropertyName.TIMER_DELAY_SEC,

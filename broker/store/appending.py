@@ -28,10 +28,11 @@ from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.core.text import TextReader
 from rmqcli.codec.names import SystemTopic
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.records.dispatch import delivery_time, has_index_items, has_queue_entry
+from rmqcli.codec.records.encoding import sized_topic
 from rmqcli.codec.store.delay_levels import DelayLevels
-from rmqcli.codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
-from rmqcli.codec.store.record_encoder import sized_topic
 
 MAX_TOPIC_BYTES = 127
 MAX_CACHED_TOPICS = 65536

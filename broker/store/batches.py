@@ -16,7 +16,8 @@ from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
 from rmqcli.codec.batch_item import SMALLEST_ITEM
 from rmqcli.codec.core.batch import Part, count_items
 from rmqcli.codec.core.run import QueueRun, Run
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH, TIMERS, decode_properties, sound_text
+from rmqcli.codec.properties import decode_properties, sound_text
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH, TIMERS
 
 
 class Hold:

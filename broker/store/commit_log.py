@@ -19,8 +19,8 @@ from rmqcli.broker.store.config import COMMIT_LOG_FILE_SIZE, StoreConfig
 from rmqcli.broker.store.segment import Place, Reservation, Segment
 from rmqcli.broker.store.segment_list import SegmentList, adopted_size
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.store.record import peek_record, store_timestamp_at
-from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.records.encoding import encode_filler
+from rmqcli.codec.records.reading import peek_record, store_timestamp_at
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD_SIZE
 
 TRIM_BYTES = 8 * 1024 * 1024

@@ -19,8 +19,8 @@ from rmqcli.broker.store.consume_queues import ConsumeQueues
 from rmqcli.broker.store.index import Index
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.records.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
 from rmqcli.codec.store.delay_levels import DelayLevels
-from rmqcli.codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
 from rmqcli.codec.store.file_names import is_queue_folder
 
 T = TypeVar("T")

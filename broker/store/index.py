@@ -25,7 +25,7 @@ from rmqcli.codec.core.hashing import index_key_hash
 from rmqcli.codec.core.run import QueueRun
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.properties import decode_properties
-from rmqcli.codec.store.dispatch import index_keys
+from rmqcli.codec.records.dispatch import index_keys
 from rmqcli.codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
 from rmqcli.codec.store.index_file import (
     FILE_ITEMS,

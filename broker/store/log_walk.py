@@ -10,7 +10,7 @@ from rmqcli.broker.store.segment import Segment
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.walk import CLOSED, Walk
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.store.record import peek_record, scan_record
+from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
 
 ZERO_BYTES = 8

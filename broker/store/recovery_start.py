@@ -19,8 +19,8 @@ from rmqcli.broker.store.log_walk import scan_at, walk
 from rmqcli.broker.store.segment import Segment
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.reading import peek_record, store_timestamp_at
 from rmqcli.codec.store.file_names import RECOVERED_FILES
-from rmqcli.codec.store.record import peek_record, store_timestamp_at
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 CHECKED_BYTES = 64 << 20

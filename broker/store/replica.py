@@ -34,8 +34,8 @@ from rmqcli.broker.store.recovery import INDEX_CATCH_UP
 from rmqcli.broker.store.values import Statistics
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.store.dispatch import has_place, has_queue_entry
-from rmqcli.codec.store.record import peek_record, scan_record
+from rmqcli.codec.records.dispatch import has_place, has_queue_entry
+from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 
 PIECE: Final = 256 * 1024

@@ -27,9 +27,9 @@ from rmqcli.broker.store.readiness import Readiness
 from rmqcli.broker.store.segment import Segment
 from rmqcli.broker.store.values import QueryResult
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 from rmqcli.codec.store.delay_levels import DelayLevels
-from rmqcli.codec.store.record import scan_record
 from rmqcli.codec.store.record_layout import MIN_RECORD_SIZE
 
 ITEMS_PER_STEP = 256

@@ -43,11 +43,9 @@ class NewOffsets:
         self._unknown: dict[Session, int] = {}
         self._refused: set[Session] = set()
 
-    def admit(
-        self, broker: BrokerContext, session: Session, group: str, topic: str, queue_id: int, count: int = 1
-    ) -> None:
+    def admit(self, session: Session, group: str, topic: str, queue_id: int, count: int = 1) -> None:
         """Count `count` more offsets, the last one for `queue_id`. Raises Refusal if a limit is exceeded."""
-        is_known = _is_known(broker, group, topic, queue_id)
+        is_known = self._is_known(group, topic, queue_id)
         added, unknown = self._added.get(session, 0) + count, self._unknown.get(session, 0)
         reason = ""
         if added > MOST_OF_CLIENT:

@@ -27,13 +27,6 @@ from rmqcli.codec.names import RETRY_PREFIX
 # byte order marks, "?" in a flow collection, block scalars, anchors, tags, merges, directives and a second
 # document.
 
-# Reads YAML by libyaml, fifteen times as fast as PyYAML, where both are known to read the same.
-#
-# The parser is C, event by event, so that other threads run in between. What it reads differently, or not
-# at all, is left to PyYAML, whose errors have the lines that people are shown: control characters and tabs,
-# byte order marks, "?" in a flow collection, block scalars, anchors, tags, merges, directives and a second
-# document.
-
 DEEPEST: Final = 50
 """The maximum depth of nested collections."""
 # Characters of documents that are left to PyYAML, because libyaml may read them differently.

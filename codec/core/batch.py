@@ -16,7 +16,7 @@ from rmqcli.codec.core.pairs import PROPERTY_SEPARATOR
 from rmqcli.codec.core.run import QueueRun, Run
 from rmqcli.codec.core.text import TIMER, UNSOUND, TextReader, joined_text
 from rmqcli.codec.errors import BodyError
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 
 _HEAD: Final[i64] = ITEM_HEAD.size
 _FLAG: Final[i64] = ITEM_HEAD.offsets["flag"]

@@ -1,8 +1,8 @@
 """The queue entries and index items of many records of a commit log, derived in log order.
 
-`rmqcli.codec.records.dispatch` has the rules. A few kinds of records are left to it: those of the schedule topic,
-whose entries contain a time, those with entries in further queues, inner batches of 5.x, and those that no
-queue can hold.
+`rmqcli.codec.records.dispatch` has the rules. A few kinds of records are left to it: those of the schedule
+topic, whose entries contain a time, those with entries in further queues, inner batches of 5.x, and those
+that no queue can hold.
 """
 
 from __future__ import annotations

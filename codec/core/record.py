@@ -16,7 +16,7 @@ from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.ids import host_text
 from rmqcli.codec.layout import Buffer
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 from rmqcli.codec.store.record_layout import (
     BORN_HOST_V6,
     HEAD,

@@ -15,7 +15,7 @@ from mypy_extensions import i16, i32, i64
 from rmqcli.codec.core.derived import IndexItem
 from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
 from rmqcli.codec.errors import LocalProtocolError
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 from rmqcli.codec.store.record_layout import (
     BORN_HOST_V6,
     HOST_BITS,

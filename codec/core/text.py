@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from rmqcli.codec.core.hashing import extended, index_hash, signed
 from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from rmqcli.codec.properties import TIMERS, PropertyName
+from rmqcli.codec.property_names import TIMERS, PropertyName
 
 UNSOUND: Final = 1
 """The text does not parse, because it is not UTF-8 or a pair has no name; or it has WAIT twice."""

@@ -15,7 +15,7 @@ from construct import Int32sb, Int64sb
 
 from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
 from rmqcli.codec.layout import Buffer, fused
-from rmqcli.codec.store.record import peek_record
+from rmqcli.codec.records.reading import peek_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGICS, MIN_RECORD_SIZE
 
 REPORT: Final = fused(construct.Struct("max_offset" / Int64sb))

@@ -1,8 +1,8 @@
 """The entry of the table of operations, which encodes and decodes requests and replies.
 
-Headers are classes of `rmqcli.codec.headers`. Bodies are classes of `rmqcli.codec.bodies` or a `list[…]` of one (JSON),
-`PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the users of the
-operation encode themselves). None means no header or no body; `optional(…)` means that the body may be
+Headers are classes of `rmqcli.codec.headers`. Bodies are classes of `rmqcli.codec.bodies` or a `list[…]` of
+one (JSON), `PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the users
+of the operation encode themselves). None means no header or no body; `optional(…)` means that the body may be
 missing.
 
 Directions name the ends: C client, A admin tool, B broker, N name server, Ctl controller, FS filter server.

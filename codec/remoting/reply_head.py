@@ -53,11 +53,6 @@ def common_head(
 # The bytes are those of the general encoder, which takes three times as long. What all sends of plain
 # messages to one queue, or all replies of one broker, have in common is computed once.
 
-# The request to store a message, and its reply, as whole frames: what clients and brokers write most often.
-#
-# The bytes are those of the general encoder, which takes three times as long. What all sends of plain
-# messages to one queue, or all replies of one broker, have in common is computed once.
-
 _pack_head: Final = FRAME_HEAD.pack
 _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
 _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])

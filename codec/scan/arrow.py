@@ -1,4 +1,4 @@
-"""Stored records as Arrow record batches, one row each, with the columns of `schema`. Needs PyArrow.
+"""Stored records as Arrow record batches, one row each, with the columns of SCHEMA. Needs PyArrow.
 
 Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 """
@@ -20,7 +20,8 @@ from rmqcli.codec.ids import host_text, offset_msg_id
 from rmqcli.codec.inner_batch import NOT_INNER, WRAPPED
 from rmqcli.codec.layout import Buffer
 from rmqcli.codec.message_batch import BatchItem, decode_batch
-from rmqcli.codec.properties import PropertyName, decode_properties, split_keys
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.property_names import PropertyName, split_keys
 from rmqcli.codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, of_one_width, pieces, views
 from rmqcli.codec.scan.columns import Array, FixedColumns, ends_of, find_bad_crc, fixed_columns, host_widths
 from rmqcli.codec.scan.properties import PropertyColumns, split_properties
@@ -149,11 +150,7 @@ def _mixed_offset_msg_ids(rows: FixedColumns) -> pa.Array:
     return pa.array(ids, pa.string())
 
 
-# Stored records as Arrow record batches, one row each, in the schema of `rmqcli.codec.scan.schema`. Needs PyArrow.
-#
-# Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
-
-# Stored records as Arrow record batches, one row each, in the schema of `rmqcli.codec.scan.schema`. Needs PyArrow.
+# Stored records as Arrow record batches, one row each, in the schema of `schema`. Needs PyArrow.
 #
 # Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 

@@ -16,7 +16,7 @@ from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
 from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 from rmqcli.codec.store.record_layout import (
     BORN_HOST_V6,
     HOST_BITS,

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.records.filter import COLUMNS, RecordFilter
 from rmqcli.codec.scan.arrow_arrays import pieces
 from rmqcli.codec.scan.columns import Array, bytes_at, fixed_columns
 from rmqcli.codec.scan.entries import LogViews, by_file, entry_columns
@@ -38,7 +39,6 @@ from rmqcli.codec.selector.sql92_tree import (
     Property,
     number_of,
 )
-from rmqcli.codec.store.record_filter import COLUMNS, RecordFilter
 from rmqcli.codec.store.record_layout import PREFIXES
 
 _UNREADABLE = "\ufffd"

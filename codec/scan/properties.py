@@ -204,7 +204,7 @@ def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePair
 
 # The properties texts of many records, split at once by the rules of `rmqcli.codec.properties`. Needs PyArrow.
 #
-# Texts of a common shape are left to `rmqcli.codec.scan.property_shapes`. Each of the others gets a \x02 in front, so
+# Texts of a common shape are left to `property_shapes`. Each of the others gets a \x02 in front, so
 # that every pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow
 # copies the names and values between them.
 

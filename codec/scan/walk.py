@@ -32,12 +32,6 @@ from rmqcli.codec.store.record_layout import (
 # walk right into each. Where one does not, the stretch ends there, so the positions are exactly those of a walk
 # from record to record, whatever the bodies hold. About 0.05 µs a record.
 
-# A walk in many lanes: a stretch of the log is entered at many places, and NumPy steps in all at once.
-#
-# The start of a lane is a guess, the next place with a magic. Guesses are never trusted: the lane before must
-# walk right into each. Where one does not, the stretch ends there, so the positions are exactly those of a walk
-# from record to record, whatever the bodies hold. About 0.05 µs a record.
-
 LEAST_ROWS = 8192
 """Fewer records than this are walked one by one."""
 _LANES = 512

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from rmqcli.codec.errors import SelectorError
 from rmqcli.codec.selector.sql92_compile import compile_tree
-from rmqcli.codec.selector.sql92_parser import KEYWORDS_4, KEYWORDS_5
+from rmqcli.codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
 from rmqcli.codec.selector.sql92_tree import Node, property_names
 
 MAX_LENGTH = 64 * 1024

@@ -25,6 +25,11 @@ FILLER_SIZE = 0x7FFFFFFF
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
 
+# Batch consume queue files of 5.x: one unit of 46 bytes for each record (Java class `BatchConsumeQueue`).
+#
+# A record with an inner batch has as many queue offsets as messages: the first is in its unit, so the place of
+# a unit in the file says nothing. `compacted_offset` is -1, as nothing sets it.
+
 # A unit of a batch consume queue (5.x), 46 bytes.
 UNIT = fused(
     construct.Struct(
@@ -44,6 +49,13 @@ FOLDER = "batchconsumequeue"
 QUEUE_TYPE, BATCH = "queue.type", "BatchCQ"
 """The topic attribute, and its value, by which the queues of a topic are batch consume queues."""
 
+
+# Consume-queue extension files, off by default: what does not fit an entry (Java class `ConsumeQueueExt`).
+#
+# An extension entry has the tags code, the store time and a bit map, the bloom filter of the consumer
+# filters. Its size counts the whole entry, at least 20 bytes; the size -1 ends a file. The consume-queue
+# entry holds its address (byte offset + the lowest int64) in place of the tags code. Addresses are below
+# every tags code.
 
 # The size that ends the entries of an extension file.
 END_OF_FILE = -1

@@ -3,8 +3,8 @@
 A file has a header (40 bytes), slots (int32: the number of the newest item of a hash, 0 for none), and items
 (20 bytes each, linked to the next older item of the same slot). Items are numbered from 1; item 0 is never
 used, so `index_count` of an empty file is 1, and a file with space for n items holds n - 1.
-`rmqcli.codec.core.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots. Times of
-items are whole seconds since `begin_timestamp`.
+`rmqcli.codec.core.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots.
+Times of items are whole seconds since `begin_timestamp`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from rmqcli.client.errors import InvalidRequest, valid
 from rmqcli.codec.message import Message, MessageExt, PropertyName, check_group
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
-from rmqcli.codec.properties import REPLY_TYPE
+from rmqcli.codec.property_names import REPLY_TYPE
 
 if TYPE_CHECKING:
     from rmqcli.client.produce.targets import QueueSelector

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rmqcli.codec.message import Message, MessageExt
-from rmqcli.codec.properties import TIMERS, PropertyName
+from rmqcli.codec.property_names import TIMERS, PropertyName
 from rmqcli.grammar.offset_range import OffsetRange
 
 

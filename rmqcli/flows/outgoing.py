@@ -13,7 +13,7 @@ from typing import NamedTuple
 import trio
 
 from rmqcli.codec.message import Message
-from rmqcli.codec.properties import RESERVED, PropertyName
+from rmqcli.codec.property_names import RESERVED, PropertyName
 from rmqcli.flows.errors import FlowError
 from rmqcli.flows.sending import Job
 from rmqcli.grammar.values import GrammarError, by_name

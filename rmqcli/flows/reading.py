@@ -22,8 +22,8 @@ from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
 from rmqcli.codec.errors import SelectorError
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.records.filter import COLUMNS, Columns, condition
 from rmqcli.codec.selector import Predicate
-from rmqcli.codec.store.record_filter import COLUMNS, Columns, condition
 from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn

@@ -29,7 +29,7 @@ from rmqcli.client import (
 )
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
 from rmqcli.flows.errors import FlowError, HalfInDoubt, InvalidInput, NotAttempted, OutcomeNotDelivered
 
 _GIVE_UP = 20

@@ -10,7 +10,7 @@ from typing import Any
 from rmqcli.codec.ids import host_text
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.properties import decode_properties
-from rmqcli.codec.store.record import ExplainedField
+from rmqcli.codec.records.reading import ExplainedField
 from rmqcli.render.output import Output, OutputSettings, json_line
 from rmqcli.render.table import MESSAGES, QUEUE, QUEUES, TOPIC, Column, objects, show_document, show_rows
 from rmqcli.render.text import local_seconds, local_time, many, one_line, printable, size

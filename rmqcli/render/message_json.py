@@ -18,7 +18,7 @@ import msgspec
 
 from rmqcli.codec.edited import BYTE_ORDER_MARK
 from rmqcli.codec.message import Message, MessageExt
-from rmqcli.codec.properties import CLOSED_TO_SENDERS, PropertyName, split_keys
+from rmqcli.codec.property_names import CLOSED_TO_SENDERS, PropertyName, split_keys
 from rmqcli.grammar.values import GrammarError
 from rmqcli.render.output import safe_json
 from rmqcli.render.text import WHOLE, Bodies

@@ -40,10 +40,10 @@ from rmqcli.codec.headers.send import SendMessageRequestHeader, SendMessageReque
 from rmqcli.codec.ids import pack_host
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import decode_frame
 from rmqcli.codec.selector import parse_tags, tag_codes
-from rmqcli.codec.store.record import decode_records
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.headers.base import to_ext
 from rmqcli.codec.headers.pull import PullMessageRequestHeader
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_records
 from tests.broker.serving import connect
 from tests.support import PATIENCE
 
@@ -166,9 +166,9 @@ def test_an_exception_of_the_thread_is_raised_in_the_caller() -> None:
 
 def test_the_package_imports_little() -> None:
     code = (
-        "import sys, broker\n"
+        "import sys\nfrom rmqcli import broker\n"
         "heavy = {'trio', 'msgspec', 'numpy', 'construct', 'ssl'}\n"
-        "print(sorted(one for one in sys.modules if one in heavy or one.startswith('codec.')))"
+        "print(sorted(one for one in sys.modules if one in heavy or one.startswith('rmqcli.codec.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "['rmqcli.codec.lazy']\n"

@@ -21,8 +21,8 @@ from rmqcli.codec.headers.base import Header, to_ext
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import encode_batch
 from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_records
 from tests.broker.support import (
     START_MS,
     Client,

@@ -18,8 +18,8 @@ from rmqcli.broker.store import StoreDamaged, StoreLocked
 from rmqcli.codec.bodies.base import decode_body
 from rmqcli.codec.bodies.route import TopicRouteData
 from rmqcli.codec.headers.base import to_ext
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_records
 from tests.broker.serving import Client, connect
 from tests.broker.support import SMALL_FILES, pull_header, send_header
 from tests.support import PATIENCE

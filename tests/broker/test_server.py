@@ -75,7 +75,7 @@ async def test_only_unexpected_errors_are_logged_with_a_traceback(
     assert not caplog.records
     await client.ask(request(FAIL))
     (record,) = caplog.records
-    assert record.name.startswith("broker")
+    assert record.name.startswith("rmqcli.broker")
     assert record.exc_info is not None
 
 
@@ -132,7 +132,7 @@ async def test_an_unknown_code_is_refused_in_the_callers_serialization(
 async def test_a_bad_frame_closes_its_own_connection_only_after_what_came_before(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     connect, _ = await over_tcp(nursery, {ECHO: echo})
     good, bad = Client(connect()), Client(connect())
     await bad.stream.send_all(encode_frame(request(opaque=5)) + b"\x7f\xff\xff\xff")
@@ -145,7 +145,7 @@ async def test_a_bad_frame_closes_its_own_connection_only_after_what_came_before
 async def test_a_tls_handshake_is_refused_with_the_reason(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     client, _ = await in_memory(nursery, {ECHO: echo})
     await client.stream.send_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
     assert await client.is_closed()

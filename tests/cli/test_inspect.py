@@ -13,7 +13,7 @@ import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

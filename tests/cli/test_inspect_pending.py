@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

@@ -59,8 +59,8 @@ from rmqcli.codec.ids import UniqIdFactory
 from rmqcli.codec.inner_batch import INNER_BATCH
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record
 from tests.client.masters import NAMESRV, NOW, SLAVE, TOPIC, A, B, Cluster, admin_of, body
 from tests.client.scripted import Network, Reply, ok, refuse, silent
 from tests.codec.samples import make_record

@@ -15,8 +15,8 @@ from rmqcli.client import Admin, LitePullConsumer, LiteSettings, OrderlyResult
 from rmqcli.client.group.queue_life import CLOCKS, QueueLife
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.codec.codes import RequestCode, ResponseCode
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record
 from tests.client.push.consuming import DONE, GROUP, TOPIC, consumer
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, in_place, now_ms, open_cluster
 from tests.codec.samples import make_record

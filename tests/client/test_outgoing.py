@@ -13,7 +13,7 @@ from rmqcli.client.produce.outgoing import Preparer, SendHeaders, properties_byt
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.message import Message, PropertyName
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.reply_head import SendRequest
 

@@ -19,9 +19,9 @@ from rmqcli.codec.headers.base import from_ext, to_ext
 from rmqcli.codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import decode_frame
-from rmqcli.codec.store.record import decode_record
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
 from tests.codec.samples import make_record

@@ -9,7 +9,7 @@ import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
+from rmqcli.client import ClientInstance, Producer, TransactionProducer, TransactionState
 from rmqcli.client.push.tracing import ConsumeTracer, traced
 from rmqcli.client.trace.dispatcher import (
     BATCH,
@@ -38,8 +38,8 @@ from rmqcli.codec.headers.base import from_ext
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.properties import decode_properties, encode_properties
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record
 from tests.client.scripted import Network, sent, silent
 from tests.client.sending import NAMESRV, SEND, TOPIC, A, Cluster, producing
 from tests.codec.samples import make_record
@@ -316,7 +316,7 @@ async def test_batches_of_a_hundred_at_once_and_the_rest_after_a_while(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC)
+        dispatcher = TraceDispatcher(instance, Producer, "G", "CONSUME", TRACE_TOPIC)
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(BATCH + 1))
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -328,7 +328,7 @@ async def test_batches_of_a_hundred_at_once_and_the_rest_after_a_while(
 
 async def test_full_means_dropped_and_counted(cluster: Cluster, autojump_clock: Any) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC)
+        dispatcher = TraceDispatcher(instance, Producer, "G", "CONSUME", TRACE_TOPIC)
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + 7))
         assert dispatcher.dropped == 7
@@ -338,7 +338,7 @@ async def test_full_means_dropped_and_counted(cluster: Cluster, autojump_clock: 
 
 async def test_who_waits_for_room_loses_nothing(cluster: Cluster, autojump_clock: Any) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC, waits=True)
+        dispatcher = TraceDispatcher(instance, Producer, "G", "CONSUME", TRACE_TOPIC, waits=True)
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + 7))
         assert await dispatcher.room() == 0.0, "a tenth of a second passes only while less than a batch waits"
@@ -351,7 +351,7 @@ async def test_who_waits_for_room_loses_nothing(cluster: Cluster, autojump_clock
 async def test_nobody_waits_for_room_once_traces_fail(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = silent
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC, waits=True)
+        dispatcher = TraceDispatcher(instance, Producer, "G", "CONSUME", TRACE_TOPIC, waits=True)
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + BATCH))
         assert await dispatcher.room() == pytest.approx(SEND_TIMEOUT)
@@ -385,7 +385,7 @@ async def test_a_trace_topic_that_is_not_there_costs_the_traces_only(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G" * 250, "CONSUME", "missing")
+        dispatcher = TraceDispatcher(instance, Producer, "G" * 250, "CONSUME", "missing")
         await dispatcher.start()
         dispatcher.put([start("A"), start("B")])
         await dispatcher.close()

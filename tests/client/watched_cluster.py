@@ -36,8 +36,8 @@ from rmqcli.codec.ids import pack_host
 from rmqcli.codec.message import MessageExt, PropertyName
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_records
 
 EPOCH = 1_700_000_000_000
 NAMESRV = f"{HOST}:9876"

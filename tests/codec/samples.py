@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rmqcli.codec.store.record_encoder import encode_record
+from rmqcli.codec.records.encoding import encode_record
 from rmqcli.codec.store.record_layout import PREFIXES
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from rmqcli.codec.core.dispatch import Dispatch
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.properties import decode_properties, encode_properties, properties_problem
+from rmqcli.codec.records.dispatch import DispatchedEntry, entry_tags_code, index_hashes, queue_entries
+from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from rmqcli.codec.store.dispatch import DispatchedEntry, entry_tags_code, index_hashes, queue_entries
-from rmqcli.codec.store.record import scan_record
 from tests.codec.samples import make_record
 
 BASE = 1000

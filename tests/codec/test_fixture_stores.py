@@ -14,11 +14,11 @@ from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOff
 from rmqcli.codec.core.hashing import index_key_hash, tags_code
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import SystemTopic
+from rmqcli.codec.records.encoding import encode_record
+from rmqcli.codec.records.reading import decode_record, peek_record, scan_record
 from rmqcli.codec.store.checkpoint import decode_checkpoint
 from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.codec.store.index_file import decode_header, index_file_size
-from rmqcli.codec.store.record import decode_record, peek_record, scan_record
-from rmqcli.codec.store.record_encoder import encode_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER, RECORD
 from tests.codec.store_readers import items_of, used_entries
 from tests.support import COMMIT_LOG_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore

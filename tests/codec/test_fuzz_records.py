@@ -12,9 +12,9 @@ import pytest
 
 from rmqcli.codec.errors import CodecError, CorruptionError
 from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.records.reading import decode_record, decode_records, scan_record
 from rmqcli.codec.scan import find_bad_crc, fixed_columns, scan_positions
 from rmqcli.codec.scan.arrow import scan_batches
-from rmqcli.codec.store.record import decode_record, decode_records, scan_record
 from tests.support import JavaStore
 
 SEED = 20261121

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.inner_batch import INNER_BATCH, NEED_UNWRAP, unwrapped
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.support import JavaStore
 
 

@@ -7,8 +7,8 @@ from itertools import groupby
 import pytest
 
 from rmqcli.codec.inner_batch import INNER_BATCH, unwrapped
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.scan.arrow import inner_rows, scan_batches
-from rmqcli.codec.store.record import decode_record
 from tests.support import JavaStore
 
 

@@ -42,8 +42,8 @@ from rmqcli.codec.names import (
     retry_topic,
 )
 from rmqcli.codec.properties import decode_properties, encode_properties, properties_problem, sound_text
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
-from rmqcli.codec.store.record import decode_record
 from tests.codec.samples import make_record
 
 PLAIN = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from rmqcli.codec.errors import CodecError, CorruptionError, LocalProtocolError
 from rmqcli.codec.ids import host_text
 from rmqcli.codec.properties import decode_properties
-from rmqcli.codec.scan import fixed_columns
-from rmqcli.codec.store.record import (
+from rmqcli.codec.records.encoding import encode_filler, encode_record, record_size
+from rmqcli.codec.records.reading import (
     decode_record,
     decode_records,
     peek_record,
     scan_record,
     store_timestamp_at,
 )
-from rmqcli.codec.store.record_encoder import encode_filler, encode_record, record_size
+from rmqcli.codec.scan import fixed_columns
 from rmqcli.codec.store.record_layout import HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.errors import LocalProtocolError
-from rmqcli.codec.store.record_encoder import encode_record, record_size, sized_topic
+from rmqcli.codec.records.encoding import encode_record, record_size, sized_topic
 from rmqcli.codec.store.record_layout import (
     BORN_HOST_V6,
     HOST_BITS,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqcli.codec.errors import CodecError, CorruptionError
+from rmqcli.codec.records.encoding import encode_filler, encode_record
+from rmqcli.codec.records.reading import decode_record, explain_fixed, explain_record
 from rmqcli.codec.store.consume_queue import ENTRY
-from rmqcli.codec.store.record import decode_record, explain_fixed, explain_record
-from rmqcli.codec.store.record_encoder import encode_filler, encode_record
 from tests.codec.samples import make_record, record_fields
 
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from rmqcli.codec.errors import SelectorError
-from rmqcli.codec.store.record import decode_record
-from rmqcli.codec.store.record_filter import COLUMNS, Columns, record_filter
+from rmqcli.codec.records.filter import COLUMNS, Columns, record_filter
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.render.distribution import sparkline
 from rmqcli.store.select.conditions import row_test
 from rmqcli.store.stats.distribution import MAX_STEPS, Distribution

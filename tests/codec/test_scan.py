@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from rmqcli.codec.compression import compress
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
+from rmqcli.codec.records.encoding import encode_filler, encode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
 from rmqcli.codec.scan.arrow import scan_batches, schema, to_arrow
 from rmqcli.codec.scan.arrow_arrays import dictionary
-from rmqcli.codec.store.record import decode_record
-from rmqcli.codec.store.record_encoder import encode_filler, encode_record
 from tests.codec.samples import make_record, record_fields
 from tests.support import JavaStore
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.scan import StopReason, scan_positions
 from rmqcli.codec.scan.walk import LEAST_ROWS, follow, walk_lanes
-from rmqcli.codec.store.record_encoder import encode_filler
 from tests.codec.samples import make_record
 
 COUNT = 3 * LEAST_ROWS

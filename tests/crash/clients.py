@@ -19,8 +19,8 @@ from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
 from rmqcli.codec.ids import parse_offset_msg_id
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_batch import encode_batch
+from rmqcli.codec.records.reading import decode_record, decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record, decode_records
 from tests.broker.support import pull_header, send_header
 from tests.crash.model import Commit, End, Gone, Kind, Model, Read, Sent, dead_letter_topic, retry_topic
 from tests.crash.plan import (

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqcli.codec.records.reading import decode_record, peek_record
 from rmqcli.codec.store.consume_queue import ENTRY
-from rmqcli.codec.store.record import decode_record, peek_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER
 from rmqcli.store.verify.store import verify_store
 

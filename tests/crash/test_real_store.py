@@ -9,7 +9,7 @@ import pytest
 
 from rmqcli.broker.store import MessageStore
 from rmqcli.broker.store.config import StoreConfig
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.broker.store.support import loaded, message, small_config
 from tests.crash.real_store import TOPIC, Ack, Acked, check_store
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from rmqcli.codec.message import MessageExt
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.scan.arrow import scan_batches, schema
-from rmqcli.codec.store.record import decode_record
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.folder import LocalPlace

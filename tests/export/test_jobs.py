@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.export import Layout, RowFilter, export_store
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.salvage import LOST, salvage

@@ -14,8 +14,8 @@ from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.headers.base import from_ext
 from rmqcli.codec.headers.pull import PullMessageRequestHeader
 from rmqcli.codec.message import Message, MessageExt
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record
 from tests.client.scripted import Network, Reply, Server, route
 from tests.codec.samples import make_record
 from tests.export.support import Row

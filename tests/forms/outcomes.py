@@ -35,11 +35,11 @@ from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import decode_batch, encode_batch
 from rmqcli.codec.properties import decode_properties, mended_properties, properties_problem
+from rmqcli.codec.records.reading import decode_record, decode_records, peek_record, scan_record
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER
-from rmqcli.codec.store.record import decode_record, decode_records, peek_record, scan_record
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.store import verify_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.report.html import html_of
 from rmqcli.report.page import Series
 from rmqcli.report.store.sections import store_page

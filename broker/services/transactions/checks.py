@@ -40,9 +40,10 @@ from rmqcli.codec.ids import pack_host_text
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import TRANSACTION_GROUP, SystemTopic
 from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE
-from rmqcli.codec.properties import PropertyName, encode_properties
-from rmqcli.codec.store.record import decode_record
-from rmqcli.codec.store.record_encoder import encode_record
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.records.encoding import encode_record
+from rmqcli.codec.records.reading import decode_record
 
 _log = logging.getLogger(__name__)
 

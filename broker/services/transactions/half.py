@@ -26,7 +26,8 @@ from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
 from rmqcli.codec.codes import MessageSysFlag, ResponseCode
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import SystemTopic
-from rmqcli.codec.properties import PropertyName, delay_level, encode_properties
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.property_names import PropertyName, delay_level
 
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1

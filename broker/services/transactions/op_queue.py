@@ -12,7 +12,7 @@ from rmqcli.broker.services.transactions.half import HALF_QUEUE
 from rmqcli.broker.store import MessageStore
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.names import SystemTopic
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 
 BATCH = 32
 SEPARATOR = ","

@@ -1,5 +1,9 @@
-"""Tells whether a queue is still the one that a consumer has read: a topic that is deleted and created again has other
-messages at the same queue offsets."""
+"""Tells whether a queue is still the one that a consumer has read: a topic that is deleted and created again
+begins at offset 0, below the offsets of its consumers, who would skip what is stored up to there.
+
+Java's clients take the correction of the broker, which is the end of the queue. Times of messages are of the
+broker's clock, so that a message of the former queue is never younger than one of the next.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from collections.abc import Sequence
 from rmqcli.codec.message import MessageExt
 
 CLOCKS = 60_000
-"""Milliseconds by which the clocks of a client and a broker may differ."""
+"""The milliseconds by which the clocks of client and broker may differ."""
 
 
 class QueueLife:
-    """The knowledge of a consumer about one queue.
+    """The knowledge of a consumer about the life of one queue.
 
-    `absent_since`: when a broker or name server first said that the topic does not exist, by the clock of the
-    client (epoch ms); None while it exists.
+    `absent_since`: when a broker or name server first reported that the topic does not exist, by the clock of
+    the client (epoch ms); None while it exists.
     """
 
     def __init__(self) -> None:
@@ -23,7 +27,7 @@ class QueueLife:
         self._seen = -1
 
     def see(self, messages: Sequence[MessageExt]) -> None:
-        """Note messages that were pulled."""
+        """Note that messages were pulled."""
         if messages:
             self._seen = messages[-1].store_timestamp
 
@@ -33,18 +37,20 @@ class QueueLife:
             self.absent_since = now_ms
 
     def is_doubtful(self, offset: int, low: int, high: int, following: int) -> bool:
-        """Return True if the reply to a pull from `offset` may be that of another queue: the topic was away,
-        or the queue from `low` to `high` begins at 0, end below the offset, and the broker goes on at its
-        end.
+        """Return True if the reply to a pull from `offset` may come from another queue.
+
+        Either the topic was missing, or the queue from `low` to `high` begins at 0 and ends below the offset,
+        and the broker continues at its end.
         """
         return low <= 0 < offset and (self.absent_since is not None or following == high < offset)
 
     def is_another(self, earliest: int) -> bool:
-        """Return True if a doubtful queue is another one, because its oldest message, stored at `earliest`
-        (epoch ms), is younger than what was read before, or than the absence of the topic.
+        """Return True if a doubtful queue is another one: its oldest message is newer than any known before.
 
-        A queue that lost its end in a power cut has older ones; then the broker's correction holds. So it
-        does for an empty queue (-1), which begins at its end.
+        The message, stored at `earliest` (epoch ms), must be newer than the last message read, or than the
+        absence of the topic. A queue that lost its end in a power cut has older messages; the broker's
+        correction of the offset then applies. It also applies to an empty queue (-1), which begins at its
+        end.
         """
         if earliest < 0:
             return False
@@ -54,5 +60,5 @@ class QueueLife:
 
 
 def is_younger(earliest: int, absent_since: int) -> bool:
-    """Return True if a message of a broker was stored after this client heard that there is no topic."""
+    """Return True if a message was stored after this client learned that the topic does not exist."""
     return earliest > absent_since - CLOCKS

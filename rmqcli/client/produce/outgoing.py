@@ -26,7 +26,8 @@ from rmqcli.codec.message_batch import encode_batch
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE_V2
 from rmqcli.codec.operations.operation import Operation
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH, REPLY_TYPE, encode_properties
+from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH, REPLY_TYPE
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.reply_head import SendRequest, SendTemplate
 

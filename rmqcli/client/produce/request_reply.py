@@ -26,7 +26,8 @@ from rmqcli.codec.headers.send import ReplyMessageRequestHeader
 from rmqcli.codec.message import Message, MessageExt, PropertyName
 from rmqcli.codec.names import reply_topic
 from rmqcli.codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from rmqcli.codec.properties import REPLY_TYPE, decode_properties
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.property_names import REPLY_TYPE
 from rmqcli.codec.remoting.command import RemotingCommand
 
 REQUEST_TIMEOUT = 3.0

@@ -31,7 +31,7 @@ from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
 from rmqcli.codec.ids import parse_offset_msg_id
 from rmqcli.codec.message import Message, MessageExt, PropertyName
 from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE, END_TRANSACTION
-from rmqcli.codec.store.record import decode_records
+from rmqcli.codec.records.reading import decode_records
 
 CHECKS_WAITING = 2000  # checkRequestHoldMax
 END_TIMEOUT = 3.0  # seconds to write an outcome, even when cancelled

@@ -31,7 +31,7 @@ from rmqcli.codec.message import MessageExt, retry_topic
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.clients import CONSUME_MESSAGE_DIRECTLY
 from rmqcli.codec.operations.offsets import RESET_CONSUMER_CLIENT_OFFSET
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 
 RESET_WAIT = 10.0  # seconds that running listeners get before the offsets of their queues are moved
 

@@ -20,7 +20,7 @@ from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.records import TraceRecord, encode_record
 from rmqcli.codec.message import Message, SystemTopic
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
 
 if TYPE_CHECKING:
     from rmqcli.client.produce.producer import Producer

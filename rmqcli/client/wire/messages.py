@@ -20,7 +20,7 @@ from rmqcli.codec.errors import BodyError, CodecError
 from rmqcli.codec.inner_batch import INNER_BATCH, unwrapped
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.store.record import decode_records
+from rmqcli.codec.records.reading import decode_records
 
 log = logging.getLogger("rmqcli.client.pull")
 

@@ -143,16 +143,16 @@ def _show_chains(settings: Settings, links: Iterable[KeyItem], where: str | None
 
 
 def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:
+    from rmqcli.codec.records.reading import explain_fixed
     from rmqcli.codec.store.index_file import HEADER
-    from rmqcli.codec.store.record import explain_fixed
     from rmqcli.render.inspection import show_fields
 
     show_fields(settings, path, 0, explain_fixed(HEADER, data))
 
 
 def _explain_items(settings: Settings, links: Iterable[KeyItem]) -> None:
+    from rmqcli.codec.records.reading import explain_fixed
     from rmqcli.codec.store.index_file import ITEM, item_position
-    from rmqcli.codec.store.record import explain_fixed
     from rmqcli.render.inspection import show_fields
     from rmqcli.store.read.files import mapped
 

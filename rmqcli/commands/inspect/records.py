@@ -25,7 +25,7 @@ from rmqcli.render.text import many
 
 if TYPE_CHECKING:
     from rmqcli.codec.message import MessageExt
-    from rmqcli.codec.store.record_filter import RecordFilter
+    from rmqcli.codec.records.filter import RecordFilter
     from rmqcli.store import DamagedFile
     from rmqcli.store.read.commit_log import Found, OnDamage
     from rmqcli.store.stats.counts import LogCounts
@@ -69,7 +69,7 @@ class Selection(OptionGroup):
 
     def filter(self, where: str | None = None) -> RecordFilter:
         """Return the filter, with a condition over columns and properties."""
-        from rmqcli.codec.store.record_filter import record_filter
+        from rmqcli.codec.records.filter import record_filter
 
         return record_filter(self.key, self.tag, self.queue, where, self.topics)
 
@@ -122,7 +122,7 @@ def _show_messages(settings: Settings, messages: Iterable[MessageExt], view: Vie
 
 
 def _explain(settings: Settings, found: Iterable[Found]) -> None:
-    from rmqcli.codec.store.record import explain_record
+    from rmqcli.codec.records.reading import explain_record
     from rmqcli.render.inspection import show_fields
     from rmqcli.store import DamagedFile
 
@@ -136,7 +136,7 @@ def _explain(settings: Settings, found: Iterable[Found]) -> None:
 
 def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
     """Show the fields of a damaged record as far as they can be read."""
-    from rmqcli.codec.store.record import explain_record
+    from rmqcli.codec.records.reading import explain_record
     from rmqcli.render.inspection import show_fields
     from rmqcli.render.output import warn
 

@@ -230,8 +230,8 @@ def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption =
 
 
 def _explain_checkpoint(settings: Settings, file: Path) -> None:
+    from rmqcli.codec.records.reading import explain_fixed
     from rmqcli.codec.store.checkpoint import CHECKPOINT, SAFE_POINT, SAFE_POINT_AT
-    from rmqcli.codec.store.record import explain_fixed
     from rmqcli.render.inspection import show_fields
 
     data = file.read_bytes()

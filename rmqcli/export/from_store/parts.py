@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.reading import decode_record, scan_record, store_timestamp_at
 from rmqcli.codec.scan.arrow import scan_batches
 from rmqcli.codec.store.index_file import HEADER, decode_header
-from rmqcli.codec.store.record import decode_record, scan_record, store_timestamp_at
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.queue_check import UnsoundQueue, last_place

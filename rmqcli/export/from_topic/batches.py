@@ -12,8 +12,8 @@ import trio
 from rmqcli.client import ClientError, InvalidRequest, NotFound, NotPermitted, PullConsumer, PullStatus
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.records.filter import COLUMNS
 from rmqcli.codec.scan.arrow import schema
-from rmqcli.codec.store.record_filter import COLUMNS
 from rmqcli.render.output import warn
 from rmqcli.words import gone
 

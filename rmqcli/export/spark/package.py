@@ -7,6 +7,7 @@ Py4J come with Spark, in the version that the executors run.
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sys
@@ -124,17 +125,15 @@ def _required(one: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, 
 
 def _own_files() -> Iterator[tuple[str, Path]]:
     """Yield the modules of this package, however it is installed."""
-    # The packages are located without importing them: the broker is only packed.
-    for spec in filter(None, map(find_spec, OWN)):
-        folder = Path(spec.origin or "").parent
-        for path in folder.rglob("*"):
-            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-            if path.is_file() and not _LEFT_OUT.search(name):
+    # The broker is only packed, not imported. In a checkout, rmqcli/codec and rmqcli/broker are links to folders
+    # beside it, which rglob does not follow.
+    for folder, _, names in os.walk(ROOT / "rmqcli", followlinks=True):
+        for path in (Path(folder, name) for name in names):
+            name = path.relative_to(ROOT).as_posix()
+            if not _LEFT_OUT.search(name):
                 yield name, path
-        # The compiled modules of the codec share a library next to the packages.
-        yield from (
-            (path.name, path) for path in folder.parent.glob("rmq_core__mypyc.*") if folder.name == "codec"
-        )
+    # The compiled modules of the codec share a library beside the package.
+    yield from ((path.name, path) for path in ROOT.glob("rmq_core__mypyc.*"))
 
 
 def _files(found: Iterable[Distribution]) -> Iterator[tuple[str, Path]]:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from rmqcli.client import by_hash
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.properties import CLOSED_TO_SENDERS
+from rmqcli.codec.property_names import CLOSED_TO_SENDERS
 from rmqcli.codec.scan.arrow import schema as export_schema
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.option_values import OptionError

@@ -22,7 +22,7 @@ from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.errors import BodyError, CorruptionError
 from rmqcli.codec.inner_batch import unwrapped
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record import decode_record, peek_record, scan_record, store_timestamp_at
+from rmqcli.codec.records.reading import decode_record, peek_record, scan_record, store_timestamp_at
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.consume_queue import QueueEntry

@@ -10,9 +10,9 @@ from pathlib import Path
 from string import digits
 from typing import NamedTuple, Self
 
+from rmqcli.codec.records.reading import ExplainedField, explain_fixed, peek_record
 from rmqcli.codec.store.consume_queue import BATCH, ENTRY, FILLER, FILLER_SIZE, FOLDER, QUEUE_TYPE, UNIT
 from rmqcli.codec.store.file_names import is_file_name
-from rmqcli.codec.store.record import ExplainedField, explain_fixed, peek_record
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rmqcli.store.read.files import DamagedFile, NamedFile, Peek, Sliced, mapped, offset_files, peeked
 from rmqcli.store.read.tables import topics

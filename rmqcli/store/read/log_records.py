@@ -13,7 +13,7 @@ from typing import Any
 
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record_filter import RecordFilter
+from rmqcli.codec.records.filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLogFiles, Found, Place, stored_message, walk_file
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage

@@ -14,7 +14,7 @@ import msgspec
 
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import TRANSACTION_GROUP, SystemTopic
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.store.read.commit_log import LogReader, Place, ignore_damage, plain_bodies
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders

@@ -13,8 +13,9 @@ from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.core.dispatch import Dispatch
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.walk import Walk
-from rmqcli.codec.properties import PropertyName, decode_properties
-from rmqcli.codec.store.dispatch import has_queue_entry
+from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.records.dispatch import has_queue_entry
 
 QueueKey = tuple[str, int]
 _BLOCK_RECORDS = 4096

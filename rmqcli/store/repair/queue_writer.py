@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.dispatch import DispatchedEntry
 from rmqcli.codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER, UNIT
-from rmqcli.codec.store.dispatch import DispatchedEntry
 from rmqcli.codec.store.file_names import file_name, is_queue_folder
 
 MAX_GAP = 1 << 20
@@ -21,9 +21,6 @@ MAX_GAP = 1 << 20
 A larger gap means that the number is damaged.
 """
 MAX_OFFSET = (1 << 56) - 1
-# Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java
-# `BatchConsumeQueue`).
-
 # Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java
 # `BatchConsumeQueue`).
 

@@ -17,10 +17,10 @@ from rmqcli.codec.core.dispatch import Dispatch
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.records.dispatch import DispatchedEntry, index_hashes, queue_entries
 from rmqcli.codec.store import consume_queue
 from rmqcli.codec.store.consume_queue import ENTRY, FILE_ENTRIES
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from rmqcli.codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
 from rmqcli.codec.store.file_names import NAME_PATTERN
 from rmqcli.codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 from rmqcli.store.read.commit_log import CommitLogFiles, require_zeros

@@ -26,9 +26,9 @@ from rmqcli.codec.core.dispatch import Dispatch
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.names import SYSTEM_TOPIC_PREFIX, SystemTopic
 from rmqcli.codec.properties import encode_properties, mended_properties, properties_problem
+from rmqcli.codec.records.encoding import encode_filler, encode_record, record_size
 from rmqcli.codec.store.checkpoint import Checkpoint, encode_checkpoint
 from rmqcli.codec.store.file_names import file_name
-from rmqcli.codec.store.record_encoder import encode_filler, encode_record, record_size
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped

@@ -22,8 +22,8 @@ from rmqcli.codec.core.dispatch import Dispatch
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.names import LMQ_PREFIX
+from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.consume_queue import ENTRY
-from rmqcli.codec.store.record import scan_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, entry_at, queues_of
 from rmqcli.store.read.files import mapped, peeked, without_last_hole

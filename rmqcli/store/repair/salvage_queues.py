@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.codec.core.record import RecordScan
-from rmqcli.codec.store.dispatch import has_queue_entry
+from rmqcli.codec.records.dispatch import has_queue_entry
+from rmqcli.codec.records.reading import peek_record
 from rmqcli.codec.store.file_names import is_queue_folder
-from rmqcli.codec.store.record import peek_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import mapped

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.file_names import file_name
-from rmqcli.codec.store.record import peek_record, scan_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped

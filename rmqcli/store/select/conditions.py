@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from rmqcli.codec.errors import SelectorError
-from rmqcli.codec.store.record_filter import Columns, condition
+from rmqcli.codec.records.filter import Columns, condition
 from rmqcli.store.read.pending import DelayedMessage, DelayLevel
 
 _CAPITAL = re.compile(r"(?<!^)[A-Z]")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rmqcli.codec.core.agreement import written_entries
+from rmqcli.codec.records.filter import RecordFilter
 from rmqcli.codec.store.consume_queue import ENTRY
-from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, entry_at

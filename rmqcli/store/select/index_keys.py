@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqcli.codec.records.filter import record_filter
 from rmqcli.codec.store.index_file import decode_header
-from rmqcli.codec.store.record_filter import record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage

@@ -13,12 +13,12 @@ import numpy as np
 from rmqcli.codec.compression import COMPRESSED
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import SystemTopic
-from rmqcli.codec.properties import PropertyName, split_keys
+from rmqcli.codec.property_names import PropertyName, split_keys
+from rmqcli.codec.records.filter import RecordFilter
 from rmqcli.codec.scan import FixedColumns
 from rmqcli.codec.scan.columns import Array
 from rmqcli.codec.scan.properties import cut, join_properties
 from rmqcli.codec.scan.walk import RecordBlock, in_range, sound_blocks
-from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import (
     CommitLogFiles,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqcli.codec.records.reading import peek_record
 from rmqcli.codec.store.checkpoint import Checkpoint
-from rmqcli.codec.store.record import peek_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles, LogReader
 from rmqcli.store.read.consume_queue import Queue, QueueLook, batch_queues, queues_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.scan.columns import Array
 from rmqcli.codec.scan.properties import cut, join_properties
 from rmqcli.codec.scan.walk import RecordBlock

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.filter import RecordFilter
+from rmqcli.codec.records.reading import peek_record, store_timestamp_at
 from rmqcli.codec.store.checkpoint import (
     CHECKPOINT,
     FILE_SIZE,
@@ -22,8 +24,6 @@ from rmqcli.codec.store.checkpoint import (
     decode_safe_point,
 )
 from rmqcli.codec.store.index_file import IndexHeader
-from rmqcli.codec.store.record import peek_record, store_timestamp_at
-from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLogFiles

@@ -16,8 +16,8 @@ from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.properties import decode_properties, properties_problem
-from rmqcli.codec.store.dispatch import has_place, index_hashes, queue_entries
-from rmqcli.codec.store.record import peek_record, scan_record
+from rmqcli.codec.records.dispatch import has_place, index_hashes, queue_entries
+from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, next_record, require_zeros, walk_file
 from rmqcli.store.read.consume_queue import BatchQueue, BatchUnit

@@ -17,10 +17,10 @@ from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
 from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.records.dispatch import DispatchedEntry, further_queues, queue_entries
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.store.consume_queue import ENTRY, is_address
-from rmqcli.codec.store.dispatch import DispatchedEntry, further_queues, queue_entries
 from rmqcli.codec.store.file_names import RECOVERED_FILES
-from rmqcli.codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, QueueLook, is_filler
 from rmqcli.store.read.files import NamedFile, Sliced, data_size, mapped, peeked, read_data

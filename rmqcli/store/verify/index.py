@@ -11,7 +11,8 @@ from typing import NamedTuple
 from rmqcli.codec.core.agreement import doubtful_items, wrong_links
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.properties import decode_properties
-from rmqcli.codec.store.dispatch import index_hashes
+from rmqcli.codec.records.dispatch import index_hashes
+from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.index_file import (
     ITEM,
     IndexHeader,
@@ -21,7 +22,6 @@ from rmqcli.codec.store.index_file import (
     item_position,
     time_difference,
 )
-from rmqcli.codec.store.record import scan_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files

@@ -24,9 +24,10 @@ from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.ha.frames import MAX_RECORD_SIZE
 from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.records.dispatch import DispatchedEntry, has_place, index_hashes, queue_entries
+from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.consume_queue import ENTRY, ENTRY_SIZE
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from rmqcli.codec.store.dispatch import DispatchedEntry, has_place, index_hashes, queue_entries
 from rmqcli.codec.store.file_names import MAX_OFFSET, file_name
 from rmqcli.codec.store.index_file import (
     HEADER,
@@ -38,7 +39,6 @@ from rmqcli.codec.store.index_file import (
     slot_position,
     time_difference,
 )
-from rmqcli.codec.store.record import peek_record, scan_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.store.read.consume_queue import batch_topics
 from rmqcli.store.read.files import NamedFile, files_in, opened

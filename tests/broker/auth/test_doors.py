@@ -32,11 +32,11 @@ from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.records.encoding import encode_record
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.signature import Signer, received_ext_fields
-from rmqcli.codec.store.record import decode_records
-from rmqcli.codec.store.record_encoder import encode_record
 from tests.broker.auth.support import FROM, OPERATOR, PLAIN, disk_with, guarded
 from tests.broker.support import long_header, send_header
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from rmqcli.codec.store.record import decode_records
+from rmqcli.codec.records.reading import decode_records
 from tests.broker.support import Client, Reply, send_header
 
 SQL = {"enable_property_filter": True}

@@ -28,7 +28,7 @@ from rmqcli.codec.bodies.stats import (
     TopicStatsTable,
 )
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.store.record import decode_records
+from rmqcli.codec.records.reading import decode_records
 from tests.broker.support import START_MS, Client, fake_broker, pull_header
 
 UNSUPPORTED = [39, 13, 22]

@@ -13,9 +13,9 @@ from rmqcli.broker.handlers import pull as handlers
 from rmqcli.codec.bodies.heartbeat import MessageModel
 from rmqcli.codec.codes import ResponseCode, SerializeType
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
-from rmqcli.codec.store.record import decode_records
 from tests.broker.support import Client, done, fake_broker, pull_header
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."

@@ -11,8 +11,8 @@ from rmqcli.codec.bodies.base import decode_body
 from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from rmqcli.codec.codes import LanguageCode
 from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, FakeBroker, fake_broker
 
 RESET = {"topic": "T", "group": "G", "timestamp": "-1", "isForce": "true"}

@@ -56,7 +56,7 @@ async def test_a_broker_goes_at_once_with_its_connection() -> None:
 async def test_a_silent_broker_is_forgotten_after_two_minutes_and_its_connection_closed(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "broker")
+    caplog.set_level(logging.WARNING, "rmqcli.broker")
     state = NameServerState(NO_FILES, KVConfig(), lambda: int(trio.current_time() * 1000))
     server = Server(bound_handlers(state))
     near, far = trio.testing.memory_stream_pair()

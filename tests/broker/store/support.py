@@ -21,6 +21,7 @@ from rmqcli.codec.core.sends import Sends
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.ids import pack_host
 from rmqcli.codec.properties import encode_properties
+from rmqcli.codec.records.reading import decode_record, peek_record
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER
 from rmqcli.codec.store.index_file import (
     HEADER,
@@ -31,7 +32,6 @@ from rmqcli.codec.store.index_file import (
     slot_position,
     time_difference,
 )
-from rmqcli.codec.store.record import decode_record, peek_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER, MAGIC_V1
 
 HOST = pack_host("127.0.0.1", 10911)

@@ -13,7 +13,7 @@ from rmqcli.broker.store.values import AppendResult
 from rmqcli.codec.core.hashing import tags_code
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import encode_batch
-from rmqcli.codec.store.record import decode_record, decode_records, peek_record
+from rmqcli.codec.records.reading import decode_record, decode_records, peek_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER
 from tests.broker.store.support import (
     BORN,

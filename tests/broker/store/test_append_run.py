@@ -12,7 +12,7 @@ from msgspec import structs
 
 from rmqcli.broker.store import MessageStore, PutStatus, StoreMessage
 from rmqcli.broker.store.commit_log import CommitLog
-from rmqcli.codec.properties import MAX_PROPERTIES_LENGTH
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 from tests.broker.store.support import (
     LOG_SIZE,
     Clock,

@@ -13,7 +13,7 @@ import pytest
 from rmqcli.broker.config import BrokerConfig
 from rmqcli.broker.store import MessageStore, StoreConfig
 from rmqcli.codec.ids import parse_offset_msg_id
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.broker.store.support import Clock, Rebuild, loaded, queue_bytes
 from tests.support import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 

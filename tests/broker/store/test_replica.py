@@ -14,7 +14,7 @@ from msgspec import structs
 from rmqcli.broker.errors import ReplicaRefused
 from rmqcli.broker.store import GetStatus, MessageStore, StoreMessage, open_store
 from rmqcli.codec.ha.frames import RecordStream
-from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.records.encoding import encode_filler
 from tests.broker.store.support import (
     HOST,
     ITEMS,

@@ -14,7 +14,7 @@ import trio
 from rmqcli.broker.errors import NotReady
 from rmqcli.broker.store import MessageStore
 from rmqcli.broker.store.segment import Segment
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.broker.store.support import START_MS, Clock, loaded, message, small_config
 
 UNITS = 16

@@ -10,8 +10,8 @@ import pytest
 from rmqcli.broker.disk import PAGE, REAL, Disk
 from rmqcli.broker.store import MessageStore, StoreDamaged, StoreMessage, open_store
 from rmqcli.broker.testing.disk import SimulatedDisk
+from rmqcli.codec.records.encoding import record_size
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE
-from rmqcli.codec.store.record_encoder import record_size
 from tests.broker.store.support import (
     BORN,
     HOST,

@@ -39,7 +39,7 @@ async def test_a_handshake_that_stops_ends_after_ten_seconds(
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     server = await tls_server(nursery, certificates.server())
     half = Client(server.plain())
     await half.stream.send_all(client_hello(certificates.client()))
@@ -70,7 +70,7 @@ async def test_the_oldest_of_too_many_unfinished_handshakes_ends(
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     server = await tls_server(nursery, certificates.server(), most_handshakes=3)
     hello = client_hello(certificates.client())
     halves = [Client(server.plain()) for _ in range(5)]
@@ -164,7 +164,7 @@ async def test_a_peer_that_never_ends_its_handshake_is_bounded(
 async def test_random_bytes_after_the_handshake_end_that_connection_only(
     nursery: trio.Nursery, certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     server = await tls_server(nursery, certificates.server())
     good = server.tls(certificates.client())
     raw = server.plain()

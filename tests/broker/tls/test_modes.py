@@ -45,7 +45,7 @@ async def test_versions_before_1_2_are_refused(nursery: trio.Nursery, certificat
 async def test_an_enforcing_server_closes_plain_connections(
     nursery: trio.Nursery, certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     server = await tls_server(nursery, certificates.server("Enforcing"))
     plain = Client(server.plain())
     await plain.send(request())
@@ -58,7 +58,7 @@ async def test_an_enforcing_server_closes_plain_connections(
 async def test_tls_without_certificate_is_refused_with_the_reason(
     nursery: trio.Nursery, certificates: Certificates, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
-    caplog.set_level(logging.INFO, "broker")
+    caplog.set_level(logging.INFO, "rmqcli.broker")
     server = await tls_server(nursery, {"tls.server.mode": mode})
     with pytest.raises(trio.BrokenResourceError):
         await server.stream(certificates.client()).do_handshake()

@@ -15,7 +15,7 @@ from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
 from rmqcli.codec.ids import parse_offset_msg_id
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from tests.broker.support import Client, FakeBroker, Reply, send_header, virtual_now
 
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"

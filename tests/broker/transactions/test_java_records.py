@@ -13,7 +13,7 @@ from rmqcli.broker.context import OwnProperties
 from rmqcli.broker.system import NowMs
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record import decode_record, peek_record
+from rmqcli.codec.records.reading import decode_record, peek_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER, MIN_RECORD_SIZE
 from tests.broker.support import Client, fake_broker
 from tests.broker.transactions.support import (

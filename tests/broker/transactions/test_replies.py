@@ -13,8 +13,8 @@ from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.headers.base import from_ext
 from rmqcli.codec.headers.send import ReplyMessageRequestHeader
 from rmqcli.codec.properties import decode_properties
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record
 from tests.broker.support import (
     START_MS,
     Client,

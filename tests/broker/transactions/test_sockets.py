@@ -15,8 +15,8 @@ from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.base import from_ext, to_ext
 from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
 from rmqcli.codec.ids import parse_offset_msg_id
+from rmqcli.codec.records.reading import decode_record, decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.store.record import decode_record, decode_records
 from tests.broker.serving import Client, connect
 from tests.broker.support import pull_header, send_header
 from tests.broker.transactions.support import (

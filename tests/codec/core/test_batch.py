@@ -13,8 +13,8 @@ from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
 from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.properties import decode_properties
-from rmqcli.codec.store.dispatch import index_keys
-from rmqcli.codec.store.record_encoder import sized_topic
+from rmqcli.codec.records.dispatch import index_keys
+from rmqcli.codec.records.encoding import sized_topic
 
 Item = tuple[int, bytes, bytes]
 ITEMS = st.lists(

@@ -21,11 +21,11 @@ from rmqcli.codec.headers.send import (
     SendMessageResponseHeader,
 )
 from rmqcli.codec.properties import decode_properties, properties_problem
+from rmqcli.codec.records.dispatch import index_keys
+from rmqcli.codec.records.encoding import encode_record, sized_topic
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import encode_frame
 from rmqcli.codec.remoting.reply_head import reply_head
-from rmqcli.codec.store.dispatch import index_keys
-from rmqcli.codec.store.record_encoder import encode_record, sized_topic
 
 Sent = SendMessageRequestHeader | SendMessageRequestHeaderV2
 BEGIN, STORED_MS = 1 << 33, 1_700_000_000_123

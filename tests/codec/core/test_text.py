@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
 from rmqcli.codec.core.text import DECIDES, OWN, TIMER, UNSOUND, TextReader
 from rmqcli.codec.properties import decode_properties, properties_problem
-from rmqcli.codec.store.dispatch import index_keys
+from rmqcli.codec.records.dispatch import index_keys
 
 TOPICS = st.sampled_from(["T", "TopicA", "ü", "%RETRY%group"])
 NAMES = st.sampled_from(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.core.walk import CLOSED, STOP, UNWRITTEN, Walk
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.store.record import scan_record
-from rmqcli.codec.store.record_encoder import encode_filler, encode_record
+from rmqcli.codec.records.encoding import encode_filler, encode_record
+from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
 

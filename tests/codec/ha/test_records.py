@@ -8,7 +8,7 @@ import pytest
 
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.ha.frames import MAX_RECORD_SIZE, RecordStream, Run
-from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1
 from tests.codec.samples import make_record
 

@@ -9,7 +9,7 @@ import pytest
 
 from rmqcli.codec.inner_batch import unwrapped
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.export import RowFilter, export_store
 from tests.export.support import table_of
 from tests.support import JavaStore

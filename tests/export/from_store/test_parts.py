@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.store.record_encoder import encode_filler
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import parts_of

@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.export import Layout, RowFilter, export_store
 from tests.codec.samples import make_record
 from tests.export.support import NOISE, SOURCE, as_row, encodings, rows_of, write_batches, write_log

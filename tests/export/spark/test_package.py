@@ -41,7 +41,9 @@ def test_equal_packages_make_equal_archives(small: None, tmp_path: Path) -> None
     assert paths[0].read_bytes() == paths[1].read_bytes()
     with zipfile.ZipFile(paths[0]) as archive:
         names = archive.namelist()
-    assert {"rmqcli/export/spark/job.py", "codec/__init__.py", "broker/__init__.py"} <= set(names)
+    assert {"rmqcli/export/spark/job.py", "rmqcli/codec/__init__.py", "rmqcli/broker/__init__.py"} <= set(
+        names
+    )
     assert any(name.startswith("msgspec/_core") for name in names)
     assert not [
         name for name in names if ".." in name or "__pycache__" in name or name.startswith("zstandard/")

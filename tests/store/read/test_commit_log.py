@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER
-from rmqcli.codec.store.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
 from rmqcli.store.read.commit_log import next_record, require_zeros

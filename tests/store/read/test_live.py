@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.codec.store.file_names import file_name
-from rmqcli.codec.store.record_encoder import encode_filler
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLogFiles, queue_folders
 from rmqcli.store.read.commit_log import LogReader, as_written

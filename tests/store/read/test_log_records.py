@@ -11,8 +11,8 @@ import pytest
 from rmqcli.codec.compression import compress
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.store import record
-from rmqcli.codec.store.record_filter import RecordFilter, record_filter
+from rmqcli.codec.records import reading
+from rmqcli.codec.records.filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read import commit_log, log_records
@@ -121,7 +121,7 @@ def test_ranges(store_clean: JavaStore) -> None:
 def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CommitLogFiles(store_clean.root)
     decoded: list[int] = []
-    decode = record.decode_record
+    decode = reading.decode_record
 
     def counted(data: memoryview, position: int) -> MessageExt:
         decoded.append(position)

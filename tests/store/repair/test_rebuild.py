@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.dispatch import DispatchedEntry
+from rmqcli.codec.records.encoding import encode_record
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER
-from rmqcli.codec.store.dispatch import DispatchedEntry
-from rmqcli.codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLogFiles, ConsumeQueueFiles
 from rmqcli.store.read.files import DamagedFile
 from rmqcli.store.repair import queue_writer, rebuild

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rmqcli.codec.message import MessageExt
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.store.consume_queue import ENTRY
-from rmqcli.codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.repair import salvage_scan

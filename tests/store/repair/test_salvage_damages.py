@@ -21,7 +21,7 @@ import trio.testing
 from rmqcli import broker
 from rmqcli.client import Producer, PullConsumer
 from rmqcli.codec.message import Message, MessageExt
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.tables import TABLES
 from rmqcli.store.repair.salvage import salvage

@@ -14,7 +14,7 @@ from rmqcli.client import PullConsumer
 from rmqcli.client.results import PullStatus
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import SystemTopic
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.tables import topics
 from rmqcli.store.repair.salvage import LOST, salvage

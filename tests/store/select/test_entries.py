@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.codec.records.filter import RecordFilter
 from rmqcli.codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER
-from rmqcli.codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import QueueEntry, queue_folders
 from rmqcli.store.read.commit_log import LogReader

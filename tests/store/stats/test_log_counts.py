@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rmqcli.codec.store.record import decode_record
-from rmqcli.codec.store.record_filter import RecordFilter, record_filter
+from rmqcli.codec.records.filter import RecordFilter, record_filter
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.vectorised import vectorising

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmqcli.codec.store.record import decode_record
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.distribution import KEPT, Distinct, hash_of

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.store.file_names import file_name
 from rmqcli.codec.store.index_file import IndexHeader
-from rmqcli.codec.store.record_encoder import encode_filler
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqcli.codec.records.encoding import encode_filler, encode_record
 from rmqcli.codec.store.consume_queue import ENTRY, is_address
-from rmqcli.codec.store.record_encoder import encode_filler, encode_record
 from rmqcli.codec.store.record_layout import PREFIXES
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.verify.commit_log import parts_of

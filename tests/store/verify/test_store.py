@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.store.checkpoint import Checkpoint, encode_checkpoint
 from rmqcli.codec.store.index_file import item_position, slot_position
-from rmqcli.codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.index import geometry_of, index_files, key_chain

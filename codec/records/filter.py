@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rmqcli.codec.compression import decompress
 from rmqcli.codec.errors import CorruptionError, SelectorError
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.properties import PropertyName
+from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.selector import Dialect, Predicate, parse_sql92, parse_tags
 
 QUOTED = 120

@@ -21,7 +21,7 @@ from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.core.hashing import index_key_hash, tags_code
 from rmqcli.codec.core.record import RecordScan
 from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
-from rmqcli.codec.properties import PropertyName, delay_level, split_keys
+from rmqcli.codec.property_names import PropertyName, delay_level, split_keys
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.codec.store.file_names import MAX_OFFSET, is_queue_folder
