@@ -24,7 +24,7 @@ def write_pairs(properties: dict[str, str], name: str = "", value: str = "") -> 
     """
     pairs: list[str] = []
     for key, text in properties.items():
-        if not key or not text:
+        if not key or not text or NAME_VALUE_SEPARATOR in key:
             return ""
         pairs.append(f"{key}{NAME_VALUE_SEPARATOR}{text}")
     if name:

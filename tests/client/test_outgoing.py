@@ -35,6 +35,7 @@ def outcome(function: Any, properties: dict[str, Any]) -> str:
 @example({"n": "\ud800"})
 @example({"n": "a\x02b"})
 @example({"n\x02": "a", "m": "b"})
+@example({"n\x01": "a", "m": "b"})
 @example({"n": 5})
 @example({})
 def test_properties_as_text_are_those_as_bytes(properties: dict[str, Any]) -> None:
@@ -43,7 +44,13 @@ def test_properties_as_text_are_those_as_bytes(properties: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"), [({"P": ""}, "property 'P' has no value"), ({"": "v"}, "a property has no name")]
+    ("properties", "said"),
+    [
+        ({"P": ""}, "property 'P' has no value"),
+        ({"": "v"}, "a property has no name"),
+        ({"n\x02": "a", "m": "b"}, r"holds the character U\+0002"),
+        ({"n\x01": "a"}, r"the name of a property holds the character U\+0001"),
+    ],
 )
 def test_a_property_that_readers_would_not_find_is_refused(properties: dict[str, str], said: str) -> None:
     message = Message(topic="T", body=b"x", properties=properties)

@@ -15,11 +15,14 @@ from rmqcli.codec.records.dispatch import DispatchedEntry, entry_tags_code, inde
 from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from rmqcli.codec.store.file_names import MAX_OFFSET
 from tests.codec.samples import make_record
 
 BASE = 1000
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 KEYED = Struct(">iqq")
+LAST = MAX_OFFSET // ENTRY.size - 1
+"""The highest queue offset that a queue can hold."""
 
 
 def encoded(
@@ -117,7 +120,7 @@ records = st.lists(
         texts,
         st.sampled_from([0, 4, 8, 12]),
         st.integers(0, 1),
-        st.integers(0, 9) | st.sampled_from([-1, 2**63 - 1]),
+        st.integers(0, 9) | st.sampled_from([-1, LAST, LAST + 1, 2**63 - 1]),
     ),
     min_size=1,
     max_size=20,

@@ -173,6 +173,8 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
         raise InvalidRequest(str(error)) from error
     if properties and data.count(2) != len(properties) - 1:
         raise InvalidRequest("a property holds the character U+0002, which separates properties")
+    if properties and data.count(1) != len(properties) and any("\x01" in name for name in properties):
+        raise InvalidRequest("the name of a property holds the character U+0001, which ends names")
     return data
 
 
