@@ -197,7 +197,7 @@ def half_frames() -> Frames:
 
 
 def in_flight(count: int) -> Callable[[Address, Frames, float], None]:
-    """Keeps so many requests outstanding on one connection, or on another if the broker closes it."""
+    """Keep so many requests outstanding on one connection, or on another if the broker closes it."""
 
     def run(address: Address, frames: Frames, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -214,7 +214,7 @@ def in_flight(count: int) -> Callable[[Address, Frames, float], None]:
 
 
 def poured(connections: int = 1, again: bool = True) -> Callable[[Address, Frames, float], None]:
-    """Sends as fast as the broker reads, on some connections in turn; closes them at the end."""
+    """Send as fast as the broker reads, on some connections in turn; close them at the end."""
 
     def run(address: Address, frames: Frames, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -21,7 +21,7 @@ unpack_head = struct.Struct(">iI").unpack_from
 
 
 async def serve(frames_of: Callable[[bytes], tuple[int, int]], stream: trio.SocketStream) -> None:
-    """Serves one connection. A load that disconnects during a reply is not an error."""
+    """Serve one connection. A load that disconnects during a reply is not an error."""
     waiting = b""
     with suppress(trio.BrokenResourceError):
         while data := await stream.receive_some(READ_SIZE):
@@ -33,7 +33,7 @@ async def serve(frames_of: Callable[[bytes], tuple[int, int]], stream: trio.Sock
 
 
 def count(data: bytes) -> tuple[int, int]:
-    """Returns the number of whole frames and the end of the last one."""
+    """Return the number of whole frames and the end of the last one."""
     position, frames, size = 0, 0, len(data)
     while size - position >= 4:
         end = position + 4 + int.from_bytes(data[position : position + 4], "big")

@@ -57,7 +57,7 @@ def batches() -> Iterator[Measured]:
 
 
 def batches_sent() -> Iterator[Measured]:
-    """The same over loopback, with binary headers, by messages a second and the broker's CPU for one."""
+    """Measure the same over loopback, with binary headers, by messages a second and the broker's CPU for one."""
     for name, (size_of, keyed) in KINDS.items():
         rng = random.Random(1)
         bodies = [[bytes(size_of(rng)) for _ in range(ITEMS)] for _ in range(BATCHES)]

@@ -95,8 +95,8 @@ def _median(rates: list[Rate]) -> Rate:
 
 
 def pulls() -> Iterator[Measured]:
-    """Pulls of 1 KB messages, 32 a reply, as Java's pull consumers send them, against the sends that produced
-    the messages."""
+    """Measure pulls of 1 KB messages, 32 a reply, as Java's pull consumers send them, against the sends that
+    produced the messages."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
         address = address_of(up["broker"])
         sent = drive(address, send_frames("Bench"), 64, SECONDS)
@@ -111,7 +111,7 @@ def pulls() -> Iterator[Measured]:
 
 
 def cold() -> Iterator[Measured]:
-    """The first message in each of 1,024 queues of a topic, which creates their files, against the second."""
+    """Measure the first message in each of 1,024 queues of a topic, which creates their files, against the second."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
         address = address_of(up["broker"])
         assert decode_frame(first_reply(address, topic_frame("Cold", COLD_QUEUES))).code == 0
@@ -126,7 +126,7 @@ def cold() -> Iterator[Measured]:
 
 
 def syncs() -> Iterator[Measured]:
-    """Sends with SYNC_FLUSH, where each waits for the disk, against as many fdatasync of one thread."""
+    """Measure sends with SYNC_FLUSH, where each waits for the disk, against as many fdatasync of one thread."""
     frames = send_frames("Bench")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -146,7 +146,7 @@ def syncs() -> Iterator[Measured]:
 
 
 def _raw_syncs(folder: Path, seconds: float) -> float:
-    """Overwrites a page of a file that has its blocks and calls fdatasync, per second."""
+    """Overwrite a page of a file that has its blocks and call fdatasync, per second."""
     descriptor = os.open(folder / "raw", os.O_RDWR | os.O_CREAT)
     try:
         os.pwrite(descriptor, bytes(1 << 20), 0)
@@ -184,7 +184,7 @@ def _pull(queue_id: int, offset: int, kind: SerializeType) -> bytes:
 
 
 def memory() -> Iterator[Measured]:
-    """The broker's own memory, idle and after a million messages."""
+    """Measure the broker's own memory, idle and after a million messages."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
         idle = resident_mib(up["pid"])
         yield Measured("memory, idle", idle, "MiB", target="80 MiB")

@@ -45,7 +45,7 @@ def with_bytecode(folder: Path) -> dict[str, str]:
 
 
 def command(*arguments: str, env: Mapping[str, str]) -> Callable[[], object]:
-    """Runs one process to its end. CalledProcessError when it fails."""
+    """Run one process to its end. CalledProcessError when it fails."""
     return partial(
         subprocess.run,
         arguments,

@@ -28,7 +28,7 @@ OTHERS = (ALI_ONS, CPP1_CTYPES)
 
 
 def clients() -> Iterator[Measured]:
-    """Sends with 1, 16 and 64 in flight, and a backlog consumed: ratios of ours to each of the others."""
+    """Measure sends with 1, 16 and 64 in flight, and a backlog consumed: ratios of ours to each of the others."""
     install_node()
     install_cpp1()
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
@@ -96,7 +96,7 @@ def rate_of(
 
 
 def client_cpu() -> Iterator[Measured]:
-    """The CPU that our client takes for a message: sent by tasks and by `send_soon`, and pulled."""
+    """Measure the CPU that our client takes for a message: sent by tasks and by `send_soon`, and pulled."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
         home, namesrv = Path(folder), up["namesrv"]
         used: dict[str, list[float]] = {}

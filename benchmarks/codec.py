@@ -21,7 +21,7 @@ PROPERTIES = encode_properties(
 
 
 def record(body: bytes, offset: int = 0, number: int = 0) -> bytes:
-    """Encodes a record as a broker stores it."""
+    """Encode a record as a broker stores it."""
     return encode_record(
         topic=b"Bench",
         queue_id=number % 4,

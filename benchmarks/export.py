@@ -28,7 +28,7 @@ _RARE = 50
 
 
 def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024, topics: int = TOPICS) -> int:
-    """Writes a cleanly stopped store of about `size` bytes and returns its number of messages."""
+    """Write a cleanly stopped store of about `size` bytes and return its number of messages."""
     source = random.Random(7)
     path = store / "commitlog" / f"{0:020d}"
     path.parent.mkdir(parents=True)
@@ -42,7 +42,7 @@ def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024, topic
 
 
 def stored_at(number: int) -> int:
-    """Returns the time (ms) at which a message of the store was stored."""
+    """Return the time (ms) at which a message of the store was stored."""
     return _STORED + _MS_APART * number
 
 
@@ -66,7 +66,7 @@ def _record(body: bytes, offset: int, number: int, topics: int) -> bytes:
 
 
 def exports() -> Iterator[Measured]:
-    """Exports one topic of twenty, and all with `--jobs 2`, against one process that exports everything."""
+    """Export one topic of twenty, and all with `--jobs 2`, against one process that exports everything."""
     with tempfile.TemporaryDirectory() as folder, Workers(2) as workers:
         store, out = Path(folder) / "store", Path(folder) / "out"
         count = write_store(store)

@@ -25,7 +25,7 @@ from rmqcli.export.transform.transform import NOTHING
 
 
 def filters() -> Iterator[Measured]:
-    """Reads a topic, a range of its offsets, a range of times, and both, of twenty topics."""
+    """Read a topic, a range of its offsets, a range of times, and both, of twenty topics."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         count = write_store(store)
@@ -49,7 +49,7 @@ def filters() -> Iterator[Measured]:
 
 
 def _read(store: Path, chosen: Sequence[Any]) -> tuple[int, int]:
-    """Returns the bytes of the records that are read, and of the rows."""
+    """Return the bytes of the records that are read, and of the rows."""
     counts: list[int] = []
 
     def counting(buffer: Any, positions: Any) -> Any:

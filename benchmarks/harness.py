@@ -39,7 +39,7 @@ Benchmark = Callable[[], Iterator[Measured]]
 
 @contextmanager
 def process(*command: str, **kwargs: Any) -> Iterator[subprocess.Popen[str]]:
-    """Runs a child process and ends it with SIGTERM; its standard output is a pipe."""
+    """Run a child process and end it with SIGTERM; its standard output is a pipe."""
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, **kwargs)
     try:
         yield child
@@ -51,7 +51,7 @@ def process(*command: str, **kwargs: Any) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def cluster(store: Path | None = None, **settings: object) -> Iterator[dict[str, Any]]:
-    """Runs `rmq up`; yields its addresses and `pid`."""
+    """Run `rmq up`; yield its addresses and `pid`."""
     command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
     command += ["--store", str(store)] if store else []
     for name, value in settings.items():
@@ -68,7 +68,7 @@ def resident_mib(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The CPU time of a process so far, all threads and the kernel counted; it advances by 10 ms."""
+    """Return the CPU time of a process so far, all threads and the kernel counted; it advances by 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

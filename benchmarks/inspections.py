@@ -20,7 +20,7 @@ LOG_BYTES = 64 * 1024 * 1024
 
 
 def inspections() -> Iterator[Measured]:
-    """Selects no record by key, one in fifty by tag, one in twenty by topic."""
+    """Select no record by key, one in fifty by tag, one in twenty by topic."""
     with tempfile.TemporaryDirectory() as folder, one_core():
         count = write_store(Path(folder), LOG_BYTES)
         log = CommitLogFiles(Path(folder))

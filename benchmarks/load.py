@@ -34,7 +34,7 @@ def send_frames(
     kind: SerializeType = SerializeType.JSON,
     queues: int = 4,
 ) -> list[bytes]:
-    """Builds SEND_MESSAGE_V2 requests as a Java producer does, with an opaque and a UNIQ_KEY each, to so many
+    """Build SEND_MESSAGE_V2 requests as a Java producer does, with an opaque and a UNIQ_KEY each, to so many
     queues in turn."""
     frames = []
     for n in range(count):
@@ -52,7 +52,7 @@ def batch_frames(
     queues: int = 4,
     keyed: bool = False,
 ) -> list[bytes]:
-    """Builds SEND_BATCH_MESSAGE requests with these bodies as a Java producer does, whose unique keys begin
+    """Build SEND_BATCH_MESSAGE requests with these bodies as a Java producer does, whose unique keys begin
     with the same 28 characters for a millisecond; `keyed`: with a key, and one of ten tags."""
     frames, counter = [], 0
     for n, batch in enumerate(bodies):
@@ -99,7 +99,7 @@ def _frame(
 
 
 def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> socket.socket:
-    """A connection; with a context a TLS one."""
+    """Return a connection; with a context a TLS one."""
     connection = socket.create_connection(address)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection if tls is None else tls.wrap_socket(connection, server_hostname=address[0])
@@ -112,7 +112,7 @@ def drive(
     seconds: float,
     tls: ssl.SSLContext | None = None,
 ) -> Rate:
-    """Keeps `in_flight` frames outstanding for `seconds`. AssertionError if a reply is not a success."""
+    """Keep `in_flight` frames outstanding for `seconds`. AssertionError if a reply is not a success."""
     with connect(address, tls) as connection:
         cycle = list(frames)
         position, replies, times = in_flight % len(cycle), 0, []
@@ -160,7 +160,7 @@ def _count(waiting: bytes) -> tuple[int, bytes]:
 
 
 def first_reply(address: tuple[str, int], frame: bytes) -> bytes:
-    """Returns the whole first reply, to check before measuring that the load is accepted."""
+    """Return the whole first reply, to check before measuring that the load is accepted."""
     with socket.create_connection(address) as connection:
         connection.sendall(frame)
         head = connection.recv(4, socket.MSG_WAITALL)

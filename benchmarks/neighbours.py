@@ -34,7 +34,7 @@ COMPUTE = "while True: sum(range(10_000))"
 
 
 def neighbours() -> Iterator[Measured]:
-    """Sends and pulls of one client, p50 and p99, under each attack and after it; memory that is kept."""
+    """Measure sends and pulls of one client, p50 and p99, under each attack and after it; memory that is kept."""
     have_memory()
     yield from _computing()
     for name in ATTACKS:
@@ -50,7 +50,7 @@ def _cluster() -> Iterator[dict[str, Any]]:
 
 
 def _computing() -> Iterator[Measured]:
-    """The same beside one and two processes that never talk to the broker."""
+    """Measure the same beside one and two processes that never talk to the broker."""
     with _cluster() as up:
         quiet = percentile(round_trips(_address(up), QUIET_SECONDS), 99)
         for count in (1, 2):
@@ -89,7 +89,7 @@ def _under(name: str, address: Address, pid: int) -> Iterator[Measured]:
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """Runs a process that computes and does nothing else."""
+    """Run a process that computes and does nothing else."""
     with subprocess.Popen([*ASIDE, sys.executable, "-c", COMPUTE]) as child:
         try:
             yield

@@ -39,7 +39,7 @@ _BLOCKS = 16
 
 
 def write_log(folder: Path, body_size: int, size: int = LOG_BYTES) -> Path:
-    """Writes a store with one commit-log file of about `size` bytes."""
+    """Write a store with one commit-log file of about `size` bytes."""
     source = random.Random(7)
     path = folder / "commitlog" / f"{0:020d}"
     path.parent.mkdir(parents=True)
@@ -65,7 +65,7 @@ def scan() -> Iterator[Measured]:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Runs all threads of this process, Arrow's included, on one core."""
+    """Run all threads of this process, Arrow's included, on one core."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     try:
@@ -195,7 +195,7 @@ def _spin(loop: _Loop) -> int:
 
 
 def _on_two_cores() -> Iterator[Measured]:
-    """Scans blocks of 32 MB, as verification does, with one process and with two, already started.
+    """Scan blocks of 32 MB, as verification does, with one process and with two, already started.
 
     A loop that shares nothing between two processes shows the gain that this machine allows.
     """

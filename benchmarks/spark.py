@@ -23,7 +23,7 @@ ROUNDS = 6
 
 
 def spark() -> Iterator[Measured]:
-    """Exports 1 KB bodies that cannot be compressed, in one commit-log file."""
+    """Export 1 KB bodies that cannot be compressed, in one commit-log file."""
     name = "Spark export, 1 KB bodies, "
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
@@ -48,7 +48,7 @@ def spark() -> Iterator[Measured]:
 
 
 def _topics() -> Iterator[Measured]:
-    """Exports one of twenty topics by its consume queues."""
+    """Export one of twenty topics by its consume queues."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         write_store(store, LOG_BYTES)
@@ -65,7 +65,7 @@ def _command(way: str, master: str, store: Path) -> list[str]:
 
 @contextmanager
 def _session(master: str, store: Path) -> Iterator[Callable[[], tuple[float, int]]]:
-    """Returns a function that makes the session export once and returns seconds and rows."""
+    """Return a function that makes the session export once and return seconds and rows."""
     with process(*_command("export", master, store), stdin=subprocess.PIPE) as child:
         stdin, stdout = child.stdin, child.stdout
         assert stdin is not None

@@ -82,7 +82,7 @@ class RowSource(DataSource):
 
 
 def export(master: str, store: Path) -> None:
-    """Exports once for each line of standard input, and prints seconds and rows."""
+    """Export once for each line of standard input, and print seconds and rows."""
     out = store.with_name(f"out-{master}")
     with spark_session(master):
         for _ in sys.stdin:
@@ -95,7 +95,7 @@ def export(master: str, store: Path) -> None:
 
 
 def plain(master: str, store: Path) -> None:
-    """Prints the seconds of `df.write.parquet` of our source and of the row-based one, and their rows.
+    """Print the seconds of `df.write.parquet` of our source and of the row-based one, and their rows.
 
     The JVM works here, too, with both of its compilers.
     """
@@ -113,7 +113,7 @@ def plain(master: str, store: Path) -> None:
 
 
 def topics(master: str, store: Path) -> None:
-    """Prints the seconds of exports of all topics and of one, and of counts of all rows and of one
+    """Print the seconds of exports of all topics and of one, and of counts of all rows and of one
     topic's.
     """
     out = store.with_name("out-topics")

@@ -48,7 +48,7 @@ def tls() -> Iterator[Measured]:
 
 
 def _certificate(folder: Path) -> tuple[dict[str, object], ssl.SSLContext]:
-    """The properties of a server, and the context of a client that trusts it."""
+    """Return the properties of a server, and the context of a client that trusts it."""
     authority = trustme.CA(key_type=trustme.KeyType.RSA)
     issued = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)
     issued.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
@@ -77,7 +77,7 @@ def _sends(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[Meas
 
 
 def _handshakes(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[Measured]:
-    """Connections a second of one client that resumes nothing, and what one costs the broker."""
+    """Measure connections a second of one client that resumes nothing, and what one costs the broker."""
     rates: dict[bool, float] = {}
     costs: dict[bool, float] = {}
     for secured in (False, True):
@@ -106,7 +106,7 @@ def _half_open(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[
 
 
 def _beside_half_open(address: Address, context: ssl.SSLContext) -> float:
-    """The p99 while they are opened, in ms."""
+    """Return the p99 while they are opened, in ms."""
     with stopped_handshakes(address, context):
         return percentile(round_trips(address, QUIET_SECONDS), 99)
 
@@ -136,7 +136,7 @@ def _open(address: Address, hello: bytes) -> None:
 
 
 def client_hello(context: ssl.SSLContext) -> bytes:
-    """The first message of a client."""
+    """Return the first message of a client."""
     outgoing = ssl.MemoryBIO()
     client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1")
     try:

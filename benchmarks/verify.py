@@ -31,7 +31,7 @@ _JOBS = 2
 
 
 def write_store(store: Path) -> int:
-    """Writes full commit-log files, queues and index; returns the bytes of the log."""
+    """Write full commit-log files, queues and index; return the bytes of the log."""
     source = random.Random(7)
     (store / "commitlog").mkdir(parents=True)
     number = 0
@@ -70,7 +70,7 @@ def _crc_by_two(paths: list[Path]) -> None:
 
 
 def verify() -> Iterator[Measured]:
-    """Verifies the commit log alone, and the whole folder with queues and index."""
+    """Verify the commit log alone, and the whole folder with queues and index."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
         size = write_store(store)

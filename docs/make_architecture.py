@@ -29,7 +29,7 @@ def rooms_of(package: str) -> set[str]:
 
 
 def room_imports(package: str) -> dict[str, set[str]]:
-    """The rooms that each room of a package imports, itself or by way of modules that are in no room."""
+    """Return the rooms that each room of a package imports, itself or by way of modules that are in no room."""
     rooms = rooms_of(package)
 
     def room_of(module: str) -> str | None:
@@ -81,7 +81,7 @@ def floors(imports: Imports) -> list[list[str]]:
 
 
 def picture(packages: str) -> str:
-    """The floors of packages, one below the other: name, then a line for each floor."""
+    """Return the floors of packages, one below the other: name, then a line for each floor."""
     lines = []
     for package in packages.split(", "):
         for number, names in enumerate(floors(room_imports(package))):
@@ -91,7 +91,7 @@ def picture(packages: str) -> str:
 
 
 def drawn(text: str) -> str:
-    """The page with its pictures drawn from the imports of today."""
+    """Return the page with its pictures drawn from the imports of today."""
     return BLOCK.sub(lambda match: match[1] + picture(match[2]) + match[3], text)
 
 

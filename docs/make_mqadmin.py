@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """The rows of the data file, in its order."""
+    """Return the rows of the data file, in its order."""
     _, *lines = DATA.read_text().splitlines()
     cells = (line.split("\t") for line in lines)
     return [
@@ -34,7 +34,7 @@ def rows() -> list[Row]:
 
 
 def tables() -> str:
-    """A table for each area."""
+    """Return a table for each area."""
     parts = []
     for area, found in groupby(rows(), key=lambda row: row.area):
         lines = [f"## {area}", "", "| mqadmin | rmq | |", "|---|---|---|", *map(_line, found), ""]
@@ -49,7 +49,7 @@ def _line(row: Row) -> str:
 
 
 def written(text: str) -> str:
-    """The page with the tables of today."""
+    """Return the page with the tables of today."""
     return BLOCK.sub(lambda match: match[1] + tables() + match[2], text)
 
 

@@ -39,7 +39,7 @@ COMMANDS = (
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """Runs `rmq up` with its store under `folder`; yields the address of the name server."""
+    """Run `rmq up` with its store under `folder`; yield the address of the name server."""
     command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
     server = subprocess.Popen([*command, "--store", str(folder / "store")], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -51,7 +51,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def session() -> str:
-    """Runs the commands and returns the terminal's text, with control sequences."""
+    """Run the commands and return the terminal's text, with control sequences."""
     with tempfile.TemporaryDirectory() as name, cluster(Path(name)) as namesrv:
         settings = {
             "RMQ_NAMESRV": namesrv,

@@ -149,7 +149,7 @@ class Dispatcher:
         deleted: DeletedTopics,
         unserved: frozenset[str] = frozenset(),
     ) -> None:
-        """Records of `unserved` topics get no entries."""
+        """Prepare for a log; records of `unserved` topics get no entries."""
         self._unserved = unserved
         self._queues = queues
         self._deleted = deleted

@@ -281,7 +281,7 @@ class Connection:
         return self._waiting
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
-        """Number a request and return its frame; `match` returns `token` for its response. Raises
+        """Return the frame of a request, with a number; `match` returns `token` for its response. Raises
         LocalProtocolError.
         """
         waiting = self._waiting
@@ -297,7 +297,7 @@ class Connection:
         return frame
 
     def oneway(self, command: RemotingCommand) -> bytes:
-        """Number a one-way request and return its frame. Raises LocalProtocolError."""
+        """Return the frame of a one-way request, with a number. Raises LocalProtocolError."""
         command.opaque = self._take_opaque()
         command.flag |= RPC_ONEWAY
         return encode_frame(command)

@@ -97,5 +97,11 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.wire.credentials import Credentials as Credentials
     from rmqcli.client.wire.tls import Tls as Tls
+    from rmqcli.codec.bodies.heartbeat import (
+        ConsumeFromWhere as ConsumeFromWhere,
+        MessageModel as MessageModel,
+    )
+    from rmqcli.codec.message import Message as Message, MessageExt as MessageExt
+    from rmqcli.codec.message_queue import MessageQueue as MessageQueue
 else:
     __all__, __getattr__ = lazy_names(__name__)
