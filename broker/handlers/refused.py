@@ -66,7 +66,7 @@ REASONS: Final[Mapping[R, str]] = {
     ),
     **_because("the broker is no container of brokers", [R.ADD_BROKER, R.REMOVE_BROKER]),
     R.REGISTER_FILTER_SERVER: "there are no filter servers, as in 4.9",
-    R.UPDATE_AND_GET_GROUP_FORBIDDEN: "the broker forbids no group a topic: see the permissions of accounts",
+    R.UPDATE_AND_GET_GROUP_FORBIDDEN: "the broker cannot forbid a topic to a group: use the permissions of accounts",
 }
 
 

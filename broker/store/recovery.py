@@ -44,7 +44,7 @@ INDEX_CATCH_UP = 2 << 30
 """Maximum number of bytes at the end of the log that are read to complete the index."""
 
 _GONE = (
-    "the commit log ends at offset %d, and was on the disk up to offset %d: the messages in between are gone, and "
+    "the commit log ends at offset %d, and was on the disk up to offset %d: the messages in between are lost, and "
     "their queue entries are removed"
 )
 _REMOVED = "the commit log ends at offset %d: the %d bytes behind it are no whole record and are removed"

@@ -373,7 +373,7 @@ def modes(found: Members) -> Iterator[Finding]:
         }
         if len(set(values.values())) > 1:
             text = (
-                f"unlike {what}: {', '.join(f'{client} {value}' for client, value in sorted(values.items()))}"
+                f"different {what}: {', '.join(f'{client} {value}' for client, value in sorted(values.items()))}"
             )
             yield Finding(status, "modes", found.group, text, f"give all clients the same: {why}")
     for client, state in sorted(found.states.items()):
@@ -401,7 +401,7 @@ def _modes_on_brokers(found: Members) -> Iterator[Finding]:
             if (value := getattr(answer, name)) is not None
         }
         if len(set(values.values())) > 1:
-            text = f"unlike {what}: {', '.join(f'{broker} {value}' for broker, value in values.items())}"
+            text = f"different {what}: {', '.join(f'{broker} {value}' for broker, value in values.items())}"
             fix = f"brokers keep what a client said last; give all clients the same: {why}"
             yield Finding(status, "modes", found.group, text, fix)
 

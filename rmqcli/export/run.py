@@ -151,7 +151,7 @@ def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> Rest:
         if before < wanted.begin and wanted.begin_time is None:
             found.lost.append(
                 f"{wanted.queue}: {messages_at(before, wanted.begin)} arrived after the last export; the "
-                "queue or the range begins behind"
+                "queue or the range begins after them"
             )
             warn(found.lost[-1])
         if begin > wanted.end and wanted.end_time is None:

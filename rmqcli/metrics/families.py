@@ -28,7 +28,7 @@ GROUP = ("cluster", "broker", "topic", "group")
 
 UP = Family("rmq_up", "1 if the broker answered, else 0", BROKER)
 NAME_SERVER_UP = Family("rmq_name_server_up", "1 if a name server answered, else 0")
-SERIES_DROPPED = Family("rmq_series_dropped", "Series that are left out, above the limit")
+SERIES_DROPPED = Family("rmq_series_dropped", "Series left out because of the limit")
 SCRAPE_SECONDS = Family("rmq_scrape_seconds", "Seconds that this scrape took")
 
 BROKER_TPS = Family("rocketmq_broker_tps", "Messages stored per second, last 10 s", BROKER)

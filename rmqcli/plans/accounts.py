@@ -56,7 +56,7 @@ def account_of(
     """Return the account. Raise InvalidInput for values that every broker of 4.9 refuses."""
     for what, text in (("access key", key), ("secret key", secret)):
         if len(text) < SHORTEST_KEY:
-            raise InvalidInput(f"the {what} is too short: brokers of 4.9 want more than 6 characters")
+            raise InvalidInput(f"the {what} is too short: brokers of 4.9 require more than 6 characters")
     for text in (given["default_topic_perm"], given["default_group_perm"]):
         _check_permission(text, text)
     for text in (*topics, *groups):

@@ -102,7 +102,7 @@ def places(mapped: Mapped) -> list[Place]:
 def _details(mapped: Mapped) -> Iterator[tuple[str, TopicQueueMappingDetail]]:
     for broker, config in sorted(mapped.items()):
         if config.mapping_detail is None:
-            raise NotMapped(f"{config.topic_name} is no static topic on {broker}")
+            raise NotMapped(f"{config.topic_name} is not a static topic on {broker}")
         yield broker, config.mapping_detail
 
 
@@ -273,7 +273,7 @@ def load(path: Path, topic: str, kind: str) -> Plan:
     try:
         plan = decode_body(Plan, path.read_bytes().removeprefix(BYTE_ORDER_MARK))
     except BodyError as error:
-        raise InvalidInput(f"{path} is no plan of a static topic: {error}") from None
+        raise InvalidInput(f"{path} is not a plan of a static topic: {error}") from None
     if (plan.topic, plan.type) != (topic, kind):
         raise InvalidInput(f"{path} is a plan {plan.type} of topic {plan.topic}, not {kind} of {topic}")
     return plan

@@ -127,7 +127,7 @@ def show_table(
         if one.column.key not in kept and not any(line.startswith(f"{one.column.title} ") for line in told)
     ]
     if left:
-        note(f"left out, as the terminal is narrow: {', '.join(left)}")
+        note(f"left out because the terminal is narrow: {', '.join(left)}")
     console.print(_grid(fitting, header, console.width))
     for line in below:
         console.print(Text(line), soft_wrap=True)

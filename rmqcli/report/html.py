@@ -73,7 +73,7 @@ def _summary(page: Page) -> Iterator[str]:
     yield from map(_tile, page.tiles)
     yield "</ul>"
     if not page.findings:
-        yield '<p class="quiet">Nothing that was looked at needs attention.</p>'
+        yield '<p class="quiet">Nothing that was checked needs attention.</p>'
     else:
         yield f"<h3>Needs attention ({len(page.findings):,})</h3>"
         yield from _findings(page.findings)

@@ -92,9 +92,9 @@ def test_only_queues_that_change_count(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("999999", "broker-a:0-3 end before 999999: the nearest offset is taken"),
-        ("+2", "broker-a:0-3 end before +2: the nearest offset is taken"),
-        ("-2", "broker-a:0-3 begin behind -2: the nearest offset is taken"),
+        ("999999", "broker-a:0-3 end before 999999: using the nearest offset"),
+        ("+2", "broker-a:0-3 end before +2: using the nearest offset"),
+        ("-2", "broker-a:0-3 begin after -2: using the nearest offset"),
     ],
 )
 def test_a_target_that_no_queue_has_is_told_first(desk: Desk, target: str, told: str) -> None:

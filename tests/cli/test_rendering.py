@@ -126,7 +126,7 @@ def test_minor_columns_go_and_a_row_stays_a_row(
         (False, False, True),
         (False, False, True),
     ]
-    assert shown[52].err == "left out, as the terminal is narrow: TYPE, COUNT\n"
+    assert shown[52].err == "left out because the terminal is narrow: TYPE, COUNT\n"
     assert [len(said.out.splitlines()) for said in shown.values()] == [3, 3, 3, 5]
 
 

@@ -94,7 +94,7 @@ def without(mapped: Mapped, broker: str) -> Mapped:
 def contradictions() -> Iterator[tuple[Mapped, str]]:
     yield without(made(), "a"), "not every queue of 0 to 3"
     yield {**made(), "c": made(5)["c"]}, "different epochs or numbers of queues"
-    yield {"a": TopicConfigAndQueueMapping(topic_name="T")}, "T is no static topic on a"
+    yield {"a": TopicConfigAndQueueMapping(topic_name="T")}, "T is not a static topic on a"
     twice = made()
     detail(twice, "b").hosted_queues[0] = [LogicQueueMappingItem(bname="b", queue_id=7)]
     yield twice, "queue 0 is written to on b and a"
@@ -117,5 +117,5 @@ def test_plans_are_kept(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="is a plan CREATE_OR_UPDATE of topic T"):
             load(path, topic, kind)
     path.write_text("{")
-    with pytest.raises(InvalidInput, match="is no plan"):
+    with pytest.raises(InvalidInput, match="is not a plan"):
         load(path, "T", GROWN)

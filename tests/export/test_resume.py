@@ -121,7 +121,7 @@ async def test_what_is_gone_of_a_topic_between_two_exports_is_said(
         ranges = [RANGES[0]._replace(begin=130, end=200)]
         await export_topic(client, ranges, tmp_path / "out", resume=True)
     assert (
-        "T@broker-a:0: messages 100 to 129 arrived after the last export; the queue or the range begins behind"
+        "T@broker-a:0: messages 100 to 129 arrived after the last export; the queue or the range begins after them"
         in capsys.readouterr().err
     )
 

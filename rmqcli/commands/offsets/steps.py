@@ -194,10 +194,10 @@ def _limits(plan: ResetPlan) -> Iterator[str]:
     """Yield a line for the queues that end before the target, and one for those that begin after it."""
     limited = [step for step in plan.queues if step.wanted is not None]
     above = [step for step in limited if step.new < (step.wanted or 0)]
-    for steps, where in ((above, "end before"), ([s for s in limited if s not in above], "begin behind")):
+    for steps, where in ((above, "end before"), ([s for s in limited if s not in above], "begin after")):
         if steps:
             what = "their former offsets" if plan.target.kind == "exact" else f"{plan.target}"
-            yield f"{_queues(steps)} {where} {what}: the nearest offset is taken"
+            yield f"{_queues(steps)} {where} {what}: using the nearest offset"
 
 
 def failure_lines(plan: ResetPlan, result: ResetResult) -> Iterator[str]:

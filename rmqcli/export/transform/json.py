@@ -226,7 +226,7 @@ _REASONS = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
         (r"Column\(/(.*)\) changed from (\w+) to (\w+)", r"\1: expected \2, found \3"),
-        (r"Column\(/(.*)\) was specified twice", r"\1: is there twice"),
+        (r"Column\(/(.*)\) was specified twice", r"\1: occurs twice"),
         (r"required field was", "a required member is missing or null"),
         (r"Failed to convert JSON to (\S+),", r"a number is not \1"),
         (r"as a scalar of type timestamp", "a text is not a date-time with a zone (RFC 3339)"),

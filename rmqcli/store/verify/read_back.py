@@ -150,7 +150,7 @@ class IndexReadBack:
         if not number <= newest < known.index_count:
             return f"slot {slot} does not lead to it, but to item {newest}"
         if item.previous and not self._is_older(handle, number, item):
-            return f"the item before it in its chain, {item.previous}, is none of its slot"
+            return f"the item before it in its chain, {item.previous}, is not in its slot"
         return None
 
     def _is_older(self, handle: int, number: int, item: IndexItem) -> bool:

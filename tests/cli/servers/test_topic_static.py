@@ -65,7 +65,7 @@ def test_queues_are_moved_in_an_order_that_loses_nothing(cli: Run, peers: Peers)
 
 def test_a_broker_without_static_topics(both: Run) -> None:
     assert both("topic", "create", "static_none", "--queues", "1").code == 0
-    assert "is no static topic on broker-a" in both("topic", "static", "show", "static_none").err
+    assert "is not a static topic on broker-a" in both("topic", "static", "show", "static_none").err
     found = both("topic", "static", "update", "static_new", "--queues", "2", "--yes")
     lacking = "broker-a (V4_9_8) has no static topics: it does not serve UPDATE_AND_CREATE_STATIC_TOPIC"
     assert (found.code, lacking in found.err) == (1, True)

@@ -99,7 +99,7 @@ def test_every_type() -> None:
         (b"{}", "a required member is missing or null"),
         (b'{"id":null}', "a required member is missing or null"),
         (b'{"id":5}', "id: expected string, found number"),
-        (b'{"id":"a","id":"b"}', "id: is there twice"),
+        (b'{"id":"a","id":"b"}', "id: occurs twice"),
         (b'{"id":"a","count":1.5}', "a number is not int64"),
         (b'{"id":"a","count":9223372036854775808}', "a number is not int64"),
         (b'{"id":"a","count":' + b"9" * 100_000 + b"}", "a number is not int64"),
