@@ -1,6 +1,7 @@
 # make demo: set up, then run the main job on the embedded broker; make demo-spark: with an export by Spark, too
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
-# make test: set up, then lint, types, layers, all tests with coverage
+# make test: set up, then lint, types, layers, and tests of every kind
+# make nightly: all tests, with coverage, and the fast ones on each other Python of the machine
 PY := .venv/bin/python
 # One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 5 )))
@@ -8,7 +9,7 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-spark quick test lint types layers bytecode tests bench crash docs clean
+.PHONY: demo demo-spark quick test nightly lint types layers tests bench crash docs clean
 
 demo:
 	@.ci/prepare demo
@@ -25,8 +26,13 @@ quick:
 
 test:
 	@.ci/prepare test
-	@$(MAKE) --no-print-directory -j2 lint types layers bytecode
+	@$(MAKE) --no-print-directory -j2 lint types layers
 	@$(MAKE) --no-print-directory tests
+
+nightly:
+	@.ci/prepare test
+	@$(MAKE) --no-print-directory -j2 lint types layers
+	@.ci/nightly $(WORKERS)
 
 lint:
 	$(PY) -m ruff format --check .
@@ -38,14 +44,9 @@ types:
 layers:
 	.venv/bin/lint-imports
 
-# Beside the types, which keep one core busy; what cannot be collected, the tests report.
-bytecode:
-	@RMQ_LINES=1 $(PY) -m pytest --collect-only -p no:terminal -o addopts= >/dev/null || true
-
 tests:
-	$(PY) -m coverage erase
-	RMQ_PURE=1 RMQ_LINES=1 $(PY) -m pytest -q -n $(WORKERS) tests/codec tests/broker/store
-	RMQ_LINES=1 $(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder
+	RMQ_PURE=1 $(PY) -m pytest -q -n $(WORKERS) -m "not slow" tests/codec tests/broker/store
+	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder -m "not nightly"
 
 bench:
 	@.ci/prepare test

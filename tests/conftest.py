@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import lines
-
-if lines.is_wanted():  # before the packages are imported
-    lines.begin()
-
-from tests import coverage_floor
 from tests.markers import mark
 from tests.support import JavaStore, unpack
 from tests.workers import ByGroup, place
@@ -82,16 +75,6 @@ def pytest_unconfigure() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
     return ByGroup(config, log)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if lines.is_wanted() and not session.config.option.collectonly:
-        # A run of the uncompiled core before this one has left its figures, too.
-        core = "interpreted" if os.environ.get("RMQ_PURE") == "1" else "compiled"
-        lines.save(f"{core}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
-        if not hasattr(session.config, "workerinput") and _is_whole(session.config):
-            coverage_floor.check(session)
 
 
 def _is_whole(config: pytest.Config) -> bool:

@@ -1,4 +1,5 @@
-"""Markers of the tests: one for its folder, and `slow` for those that slow.txt names."""
+"""Markers of the tests: one for the folder, `slow` for those that slow.txt names, and `nightly` for those of
+nightly.txt, which `make nightly` runs and `make test` leaves out."""
 
 from __future__ import annotations
 
@@ -22,6 +23,9 @@ SLOW = Path(__file__).with_name("slow.txt").read_text().split()
 """Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s of CPU time or more, with
 all parameters."""
 
+NIGHTLY = Path(__file__).with_name("nightly.txt").read_text().splitlines()
+"""Beginnings of test names with their parameters, one a line (`test_errors.py::test_errors[EIO-SYNC_FLUSH-]`)."""
+
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
     """Marks the tests. `is_whole`: `items` are all tests, so every name above should fit one.
@@ -34,8 +38,12 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
         test = item.nodeid.partition("[")[0]
         name = test.rpartition("/")[2]
         found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
+        whole = item.nodeid.replace(test, name, 1)
+        found |= {beginning: "nightly" for beginning in NIGHTLY if whole.startswith(beginning)}
         for marker in found.values():
             item.add_marker(marker)
         used |= found.keys()
-    if is_whole and (unused := sorted({*FOLDERS, *SLOW} - used)):
-        warnings.warn(f"tests/markers.py, slow.txt: no test is called {', '.join(unused)}", stacklevel=1)
+    if is_whole and (unused := sorted({*FOLDERS, *SLOW, *NIGHTLY} - used)):
+        warnings.warn(
+            f"tests/markers.py, slow.txt, nightly.txt: no test is called {', '.join(unused)}", stacklevel=1
+        )

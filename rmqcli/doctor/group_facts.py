@@ -372,9 +372,7 @@ def modes(found: Members) -> Iterator[Finding]:
             if name in state.properties
         }
         if len(set(values.values())) > 1:
-            text = (
-                f"different {what}: {', '.join(f'{client} {value}' for client, value in sorted(values.items()))}"
-            )
+            text = f"different {what}: {', '.join(f'{client} {value}' for client, value in sorted(values.items()))}"
             yield Finding(status, "modes", found.group, text, f"give all clients the same: {why}")
     for client, state in sorted(found.states.items()):
         if state.properties.get("maxReconsumeTimes") == "0":
