@@ -121,13 +121,13 @@ def _append_all(store: MessageStore, requests: list[StoreMessage]) -> None:
 
 
 def _append(store: MessageStore, request: StoreMessage) -> None:
-    steps = store.prepare_batch(request)
+    steps = store.writer.prepare_batch(request)
     while True:
         try:
             next(steps)
         except StopIteration as end:
             for part in end.value:
-                store.append_batch(part)
+                store.writer.append_batch(part)
             return
 
 

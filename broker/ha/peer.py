@@ -180,6 +180,6 @@ class Departures:
         return True
 
     async def _delete(self, topic: str, end: int) -> None:
-        if await self.store.delete_topic(topic, end):
+        if await self.store.retention.delete_topic(topic, end):
             self.offsets.remove_topic(topic)
             _log.info("the queues of the topic %s went with it, as at the master", topic)

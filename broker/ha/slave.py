@@ -266,7 +266,7 @@ class Slave:
                 for part in blocks.feed(data):
                     records = records or RecordStream(part.offset)
                     for run in records.feed(*part):
-                        await self._store.when_ready(self._store.append_at, run.offset, run.data)
+                        await self._store.when_ready(self._store.replica.append_at, run.offset, run.data)
                 if self._end != before:
                     self._move()
                     await self._report(stream, self._end)

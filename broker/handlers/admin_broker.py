@@ -100,7 +100,7 @@ def told_properties(broker: BrokerContext) -> dict[str, str]:
 
 def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """Remove expired commit-log files now (code 329)."""
-    broker.store.barrier = broker.store.delete_expired_files
+    broker.store.barrier = broker.store.retention.delete_expired_files
     return Reply()
 
 
@@ -200,14 +200,14 @@ def _store_state(broker: BrokerContext) -> dict[str, str]:
         "commitLogDirCapacity": f"Total : {bytes_text(usage.total)}, Free : {bytes_text(usage.free)}.",
         "remainHowManyDataToFlush": bytes_text(unflushed),
         "remainTransientStoreBufferNumbs": "2147483647",
-        "earliestMessageTimeStamp": str(store.earliest_store_time()),
+        "earliestMessageTimeStamp": str(store.search.earliest_store_time()),
     }
 
 
 def _delays(broker: BrokerContext) -> dict[str, str]:
     return {
         f"scheduleMessageOffset_{level}": (
-            f"{broker.delay_offsets.get(level)},{broker.store.max_offset(SystemTopic.SCHEDULE, level - 1)}"
+            f"{broker.delay_offsets.get(level)},{broker.store.search.max_offset(SystemTopic.SCHEDULE, level - 1)}"
         )
         for level in broker.delay_offsets.levels()
     }

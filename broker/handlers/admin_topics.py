@@ -156,7 +156,7 @@ def delete_topic(
     async def delete() -> None:
         await broker.files.save_changed()
         await broker.files.save_offsets()
-        await broker.store.delete_topic(topic)
+        await broker.store.retention.delete_topic(topic)
 
     broker.store.barrier = delete
     return Reply()
@@ -164,13 +164,13 @@ def delete_topic(
 
 def clean_unused(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """Remove the consume queues of topics without a config (code 316)."""
-    broker.store.barrier = lambda: broker.store.clean_unused(set(broker.topics))
+    broker.store.barrier = lambda: broker.store.retention.clean_unused(set(broker.topics))
     return Reply()
 
 
 def clean_expired_queues(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """Remove the consume queues whose messages have all expired (code 306)."""
-    broker.store.barrier = broker.store.clean_expired_consume_queues
+    broker.store.barrier = broker.store.retention.clean_expired_consume_queues
     return Reply()
 
 
@@ -212,9 +212,9 @@ async def topic_stats(
 
 
 def _queue_stats(broker: BrokerContext, topic: str, queue_id: int) -> TopicOffset:
-    low = max(0, broker.store.min_offset(topic, queue_id))
-    high = max(0, broker.store.max_offset(topic, queue_id))
-    updated = broker.store.store_time(topic, queue_id, high - 1) if high else 0
+    low = max(0, broker.store.search.min_offset(topic, queue_id))
+    high = max(0, broker.store.search.max_offset(topic, queue_id))
+    updated = broker.store.search.store_time(topic, queue_id, high - 1) if high else 0
     return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=max(0, updated))
 
 

@@ -161,7 +161,7 @@ def retry_limit(
 
 def message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
     """Return the message that begins at an offset of the commit log; None if no record begins there."""
-    record = broker.store.record_at(offset)
+    record = broker.store.search.record_at(offset)
     try:
         return decode_record(record) if record is not None else None
     except CodecError:  # an offset that a client invented may lie inside a record

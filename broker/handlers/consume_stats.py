@@ -80,9 +80,9 @@ async def _add_offsets(
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
     committed = max(0, broker.offsets.query(group, topic, queue_id))
-    last = broker.store.store_time(topic, queue_id, committed - 1) if committed else 0
+    last = broker.store.search.store_time(topic, queue_id, committed - 1) if committed else 0
     return OffsetWrapper(
-        broker_offset=max(0, broker.store.max_offset(topic, queue_id)),
+        broker_offset=max(0, broker.store.search.max_offset(topic, queue_id)),
         consumer_offset=committed,
         pull_offset=max(committed, broker.offsets.pulled(group, topic, queue_id)),
         last_timestamp=max(0, last),
@@ -136,12 +136,12 @@ async def time_span(
 
 def _span(broker: BrokerContext, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
     store = broker.store
-    first = store.earliest_store_time(topic, queue_id)
-    end = store.max_offset(topic, queue_id)
-    last = store.store_time(topic, queue_id, end - 1)
+    first = store.search.earliest_store_time(topic, queue_id)
+    end = store.search.max_offset(topic, queue_id)
+    last = store.search.store_time(topic, queue_id, end - 1)
     committed = broker.offsets.query(group, topic, queue_id)
-    consumed = store.store_time(topic, queue_id, committed - 1) if committed > 0 else first
-    waiting = store.store_time(topic, queue_id, committed) if 0 <= committed < end else -1
+    consumed = store.search.store_time(topic, queue_id, committed - 1) if committed > 0 else first
+    waiting = store.search.store_time(topic, queue_id, committed) if 0 <= committed < end else -1
     return QueueTimeSpan(
         message_queue=MessageQueue(topic, broker.name, queue_id),
         min_time_stamp=first,

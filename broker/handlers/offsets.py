@@ -52,12 +52,12 @@ def query_offset(
 
 def _starts_at_zero(broker: BrokerContext, topic: str, queue_id: int) -> bool:
     store = broker.store
-    if store.min_offset(topic, queue_id) > 0:
+    if store.search.min_offset(topic, queue_id) > 0:
         return False
-    first = store.consume_queue_entries(topic, queue_id, 0, 1)
+    first = store.search.consume_queue_entries(topic, queue_id, 0, 1)
     if not first:
         return True
-    return not store.is_in_disk(first[0][0])
+    return not store.reader.is_in_disk(first[0][0])
 
 
 def update_offset(
@@ -94,7 +94,7 @@ def search_offset(
 ) -> Reply[SearchOffsetResponseHeader, None]:
     """Return the queue offset of the message nearest to a store time (code 29)."""
     header = request.header
-    offset = broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp)
+    offset = broker.store.search.offset_by_time(header.topic, header.queue_id, header.timestamp)
     return Reply(SearchOffsetResponseHeader(offset=offset))
 
 
@@ -103,7 +103,7 @@ def max_offset(
 ) -> Reply[GetMaxOffsetResponseHeader, None]:
     """Return the queue offset of the next message (code 30)."""
     header = request.header
-    offset = broker.store.max_offset(header.topic, header.queue_id)
+    offset = broker.store.search.max_offset(header.topic, header.queue_id)
     return Reply(GetMaxOffsetResponseHeader(offset=offset))
 
 
@@ -112,7 +112,7 @@ def min_offset(
 ) -> Reply[GetMinOffsetResponseHeader, None]:
     """Return the smallest queue offset that can be read (code 31)."""
     header = request.header
-    offset = broker.store.min_offset(header.topic, header.queue_id)
+    offset = broker.store.search.min_offset(header.topic, header.queue_id)
     return Reply(GetMinOffsetResponseHeader(offset=offset))
 
 
@@ -121,7 +121,7 @@ def earliest_store_time(
 ) -> Reply[GetEarliestMsgStoretimeResponseHeader, None]:
     """Return the store time (ms) of the oldest message of a queue (code 32); -1 if the queue is empty."""
     header = request.header
-    timestamp = broker.store.earliest_store_time(header.topic, header.queue_id)
+    timestamp = broker.store.search.earliest_store_time(header.topic, header.queue_id)
     return Reply(GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 

@@ -346,7 +346,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
     codes, sql = wanted
     topic, queue_id = header.topic, header.queue_id
     rates, started = broker.rates, broker.timer()
-    result = broker.store.get(
+    result = broker.store.reader.get(
         topic,
         queue_id,
         header.queue_offset,

@@ -48,7 +48,7 @@ async def query_message(
     count = broker.config.default_query_max_num if by_unique_key else header.max_num
     store, pace = broker.store, request.session.turns.pace()
     search = await store.when_ready(
-        store.search,
+        store.key_search,
         header.topic,
         header.key,
         min(count, broker.config.max_msgs_num_batch),
@@ -72,7 +72,7 @@ def view_message(
 ) -> Answered[ViewMessageResponseHeader, bytes]:
     """Return the record at a commit-log offset (code 33)."""
     offset = request.header.offset
-    record = broker.store.record_at(offset)
+    record = broker.store.search.record_at(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
     return once_flushed(broker, Reply(views=[record]), offset + len(record))
@@ -88,7 +88,7 @@ async def query_consume_queue(
     count = min(header.count or DEFAULT_COUNT, MAX_COUNT)
     subscription, filter_text = _subscription(broker, topic, header.consumer_group)
     judge = _judge(broker, header.consumer_group, subscription)
-    low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    low, high = store.search.min_offset(topic, queue_id), store.search.max_offset(topic, queue_id)
     config = broker.topics.get(topic)
     if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
@@ -98,9 +98,9 @@ async def query_consume_queue(
     async with emptied_on_error(turns, found):
         while len(found) < count:
             # Retention may have moved the minimum since the last step.
-            index = max(index + passed, store.min_offset(topic, queue_id))
+            index = max(index + passed, store.search.min_offset(topic, queue_id))
             most = min(count - len(found), ENTRIES_PER_STEP)
-            entries = await store.when_ready(store.stored_entries, topic, queue_id, index, most)
+            entries = await store.when_ready(store.search.stored_entries, topic, queue_id, index, most)
             found += (_entry(*entry, judge) for entry in entries)
             passed = len(entries)
             if passed < most:

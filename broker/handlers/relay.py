@@ -100,7 +100,10 @@ def _queue_of_reset(
     queues = _topic_of_reset(broker, topic).read_queue_nums
     if queue_id >= queues:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"topic {topic} has {queues} queues, no queue {queue_id}")
-    low, high = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
+    low, high = (
+        broker.store.search.min_offset(topic, queue_id),
+        broker.store.search.max_offset(topic, queue_id),
+    )
     if not low <= offset <= high:
         remark = f"Target offset {offset} should be in range [{low}-{high}]"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
@@ -119,9 +122,11 @@ async def _reset_table(
         if committed == -1:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")
         if header.timestamp == -1:
-            target = store.max_offset(header.topic, queue_id)
+            target = store.search.max_offset(header.topic, queue_id)
         else:
-            target = await store.when_ready(store.offset_by_time, header.topic, queue_id, header.timestamp)
+            target = await store.when_ready(
+                store.search.offset_by_time, header.topic, queue_id, header.timestamp
+            )
         target = max(0, target)
         wanted = target if header.is_force or target < committed else committed
         table[MessageQueue(header.topic, broker.name, queue_id)] = wanted
@@ -217,7 +222,7 @@ def _record(broker: BrokerContext, msg_id: str) -> tuple[memoryview, int]:
         _, _, offset = parse_offset_msg_id(msg_id)
     except CodecError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"msgId: {error}") from None
-    record = broker.store.record_at(offset)
+    record = broker.store.search.record_at(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
     return record, offset + len(record)

@@ -111,7 +111,7 @@ def _prepare_batch(
     broker: BrokerContext, request: Request[SendHeader, bytes], message: StoreMessage
 ) -> Steps:
     try:
-        parts = yield from broker.store.prepare_batch(message)
+        parts = yield from broker.store.writer.prepare_batch(message)
     except LocalProtocolError:
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
     except IllegalBatch as error:

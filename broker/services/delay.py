@@ -53,11 +53,11 @@ class DelayService:
         """Move saved offsets into the range of their queues. Call this once before `start`."""
         broker = self._broker
         for level in broker.delay_offsets.levels():
-            low = broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
-            high = broker.store.max_offset(SystemTopic.SCHEDULE, level - 1)
+            low = broker.store.search.min_offset(SystemTopic.SCHEDULE, level - 1)
+            high = broker.store.search.max_offset(SystemTopic.SCHEDULE, level - 1)
             broker.delay_offsets.set(level, min(max(broker.delay_offsets.get(level), low), high))
         for queue_id in broker.store.queue_ids(SystemTopic.SCHEDULE):
-            level, high = queue_id + 1, broker.store.max_offset(SystemTopic.SCHEDULE, queue_id)
+            level, high = queue_id + 1, broker.store.search.max_offset(SystemTopic.SCHEDULE, queue_id)
             waiting = high - broker.delay_offsets.get(level)
             if level > broker.delay_levels.highest and waiting > 0:
                 text = "messageDelayLevel has no level %d: %d messages of it are not delivered"
@@ -84,9 +84,9 @@ class DelayService:
         if broker.is_slave:
             return LONGEST_SLEEP_SECONDS
         offset = max(
-            broker.delay_offsets.get(level), broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
+            broker.delay_offsets.get(level), broker.store.search.min_offset(SystemTopic.SCHEDULE, level - 1)
         )
-        entries = broker.store.consume_queue_entries(SystemTopic.SCHEDULE, level - 1, offset, BATCH)
+        entries = broker.store.search.consume_queue_entries(SystemTopic.SCHEDULE, level - 1, offset, BATCH)
         if not entries:
             return None
         for position, size, deliver_at in entries:
@@ -101,7 +101,7 @@ class DelayService:
 
     def _deliver(self, position: int, size: int, level: int) -> bool:
         """Put one message into its real topic. Return False if the level must retry it."""
-        record = self._broker.store.record_at_size(position, size)
+        record = self._broker.store.search.record_at_size(position, size)
         if record is None:
             return True
         try:
@@ -121,7 +121,7 @@ class DelayService:
     def _put(self, message: StoreMessage, level: int, position: int) -> bool:
         """Store a message; count it as put into its topic and as read by SCHEDULE_CONSUMER."""
         broker = self._broker
-        result = broker.store.append(message)
+        result = broker.store.writer.append(message)
         if result.status is not PutStatus.PUT_OK:
             broker.rates.put_failures += 1
             if self._refused.get(level) != position:

@@ -50,12 +50,12 @@ def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
     Raises CorruptionError unless a queue has this message, because the body of another one may contain bytes
     that look like a record. Raises NotReady.
     """
-    record = broker.store.record_at(offset)
+    record = broker.store.search.record_at(offset)
     if record is None:
         return None
     found = scan_record(record)
     stored = found.topic.decode("utf-8", "replace")
-    entries = broker.store.stored_entries(stored, found.queue_id, found.queue_offset, 1)
+    entries = broker.store.search.stored_entries(stored, found.queue_id, found.queue_offset, 1)
     if not entries or entries[0][:2] != (offset, len(record)):
         raise CorruptionError("no queue has a message that begins here", offset)
     properties = decode_properties(found.properties)
@@ -145,7 +145,7 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     long."""
     if DELAY in message.properties:
         park(broker, message)
-    return _put(broker, message, broker.store.append)
+    return _put(broker, message, broker.store.writer.append)
 
 
 def begin_flush(broker: BrokerContext) -> None:
@@ -173,7 +173,7 @@ def _flushed(is_flushed: bool) -> ResponseCode:
 
 def put_batch(broker: BrokerContext, batch: Batch) -> AppendResult:
     """Store a prepared batch."""
-    return _put(broker, batch, broker.store.append_batch)
+    return _put(broker, batch, broker.store.writer.append_batch)
 
 
 def _put(broker: BrokerContext, message: PutT, append: Callable[[PutT], AppendResult]) -> AppendResult:

@@ -46,7 +46,10 @@ _log = logging.getLogger(__name__)
 
 class MessageStore:
     """The message store; `open_store` creates one. Offsets named physical are bytes in the commit log, others
-    are numbers in a queue; times are in ms. Most methods are those of the components, which document them.
+    are numbers in a queue; times are in ms.
+
+    `writer` stores messages, `replica` the records of a master; `reader` serves pulls, `search` finds entries,
+    records and times; `retention` deletes files and queues.
     """
 
     cuts = 0
@@ -89,16 +92,14 @@ class MessageStore:
             disk, config, log, queues, index, self._checkpoint, stats, in_thread
         )
         self._preparer = Preparer(log, queues, index, flusher, readiness, in_thread)
-        self._appender = self.writer = appender = Appender(
+        self.writer = appender = Appender(
             config, log, queues, index, stats, readiness, now_ms=now_ms, store_host=store_host
         )
-        self._replica = replica = Replica(
+        self.replica = Replica(
             disk, log, queues, index, self._checkpoint, deleted, stats, readiness, appender
         )
-        self._reader = reader = Reader(config, log, queues, readiness)
-        self._search = search = Search(
-            log, queues, index, readiness, self._preparer.index_file, appender.delay_levels
-        )
+        self.reader = Reader(config, log, queues, readiness)
+        self.search = Search(log, queues, index, readiness, self._preparer.index_file, appender.delay_levels)
         self.retention = retention = Retention(
             disk,
             config,
@@ -116,35 +117,16 @@ class MessageStore:
         log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
         """Set by a request whose reply must wait for it; see `rmqcli.broker.net.dispatch.Batches`."""
-        self.append = appender.append
-        self.prepare_batch = appender.prepare_batch
-        self.append_batch = appender.append_batch
-        self.append_at = replica.append_at
         self.wait_flushed = flusher.wait_flushed
         self.attempt = readiness.attempt
         self.when_ready = readiness.when_ready
-        self.get = reader.get
-        self.is_in_disk = reader.is_in_disk
-        self.min_offset = search.min_offset
-        self.max_offset = search.max_offset
-        self.consume_queue_entries = search.consume_queue_entries
-        self.stored_entries = search.stored_entries
-        self.record_at = search.record_at
-        self.record_at_size = search.record_at_size
-        self.store_time = search.store_time
-        self.earliest_store_time = search.earliest_store_time
-        self.offset_by_time = search.offset_by_time
-        self.delete_topic = retention.delete_topic
-        self.clean_unused = retention.clean_unused
-        self.clean_expired_consume_queues = retention.clean_expired_consume_queues
-        self.delete_expired_files = retention.delete_expired_files
 
     def reconfigure(self, wanted: StoreConfig) -> None:
         """Apply the settings that can change while the store is open."""
         self.config = config = self.config.changed_to(wanted)
         self._flusher.config = self.retention.config = config
-        self._appender.configure(config)
-        self._reader.configure(config)
+        self.writer.configure(config)
+        self.reader.configure(config)
 
     async def apply_read_ahead(self) -> None:
         """Turn the kernel's read-ahead for the log on or off, according to `data_read_ahead_enable`."""
@@ -197,10 +179,8 @@ class MessageStore:
             if stop is Stop.POWER_LOST or is_unwritten:
                 self._index.doubt_after(self._checkpoint.index, self._checkpoint.index_offset)
         unserved = batch_topics(self.config.root, disk) if self.config.ignore_unsupported else frozenset()
-        self._appender.unserved = unserved
-        dispatcher = Dispatcher(
-            self._queues, self._index, self._appender.delay_levels, self._deleted, unserved
-        )
+        self.writer.unserved = unserved
+        dispatcher = Dispatcher(self._queues, self._index, self.writer.delay_levels, self._deleted, unserved)
         self.recovery = recover(
             self.config,
             disk,
@@ -229,15 +209,15 @@ class MessageStore:
         services.start("retention", self.retention.run)
         services.start("free space", self.retention.watch_space)
         services.start("prepared files", self._preparer.run)
-        services.start("late arrivals", self._appender.late.run)
+        services.start("late arrivals", self.writer.late.run)
         services.start("residency", self._readiness.forget)
         if not self.config.sync_flush:
             services.start("page ahead", lambda: allocate_pages(self._log, self._in_thread))
 
     async def stop(self) -> None:
         """Flush everything and remove the abort file, unless the disk refused."""
-        self._appender.news.announce()
-        self._appender.late.finish()
+        self.writer.news.announce()
+        self.writer.late.finish()
         try:
             if not self.stats.damaged:
                 await self._flusher.flush_everything()
@@ -261,10 +241,10 @@ class MessageStore:
         """Defer index items and listeners until `end_batch`; until then, nothing waits for the disk."""
         self.barrier = None
         self._readiness.strict = self._readiness.is_running
-        self._appender.begin_batch()
+        self.writer.begin_batch()
 
     def end_batch(self) -> None:
-        self._appender.end_batch()
+        self.writer.end_batch()
         self._readiness.strict = False
 
     def holding(self, topic: str, queue_id: int) -> AbstractAsyncContextManager[Hold]:
@@ -287,11 +267,11 @@ class MessageStore:
         Raises OSError, and StoreDamaged if the disk has no room for the copy.
         """
         async with self._flusher.paused(), self._readiness.files_kept():
-            folder: Path = await self._in_thread(self._replica.copy_from, end)
+            folder: Path = await self._in_thread(self.replica.copy_from, end)
             self.cuts += 1
             try:
-                self._replica.cut(end)
-                for _ in self._replica.index_again():
+                self.replica.cut(end)
+                for _ in self.replica.index_again():
                     await trio.lowlevel.checkpoint()
             finally:
                 self.cuts += 1
@@ -311,37 +291,37 @@ class MessageStore:
 
     def last_record_before(self, end: int) -> tuple[int, int] | None:
         """Return offset and size of the last record with a queue entry that ends at or before `end`."""
-        return self._search.last_before(end)
+        return self.search.last_before(end)
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """Register a listener that is called before `append` or `end_batch` returns. It must not raise."""
-        self._appender.news.listeners.append(listener)
+        self.writer.news.listeners.append(listener)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
         """Set the function that computes the bit map of each message whose queue has an extension. It must
         not raise."""
-        self._appender.bit_map = bit_map
+        self.writer.bit_map = bit_map
 
     # --- states
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Return messages with the same key hash as `key`, stored in [begin, end] ms, at most 64."""
-        search = self.search(topic, key, max_num, begin, end)
+        search = self.key_search(topic, key, max_num, begin, end)
         while not search.advance():
             pass
         return self.found(search)
 
-    def search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
+    def key_search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
         """Return the same query as a search that advances in steps; `found` returns its messages."""
-        self._appender.news.announce()
-        if self._appender.late:
+        self.writer.news.announce()
+        if self.writer.late:
             if self._readiness.strict:
-                raise NotReady(self._appender.late.settled)
-            self._appender.late.finish()
-        return self._search.by_key(topic, key, min(max_num, self.config.max_msgs_num_batch), begin, end)
+                raise NotReady(self.writer.late.settled)
+            self.writer.late.finish()
+        return self.search.by_key(topic, key, min(max_num, self.config.max_msgs_num_batch), begin, end)
 
     def found(self, search: KeySearch) -> QueryResult:
-        return self._search.records(search)
+        return self.search.records(search)
 
     def topics(self) -> list[str]:
         """Return the topics that have queues."""

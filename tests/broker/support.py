@@ -347,8 +347,8 @@ class SlowPuts:
     def __init__(self, store: MessageStore) -> None:
         self.stored: list[tuple[str, bytes, bytes]] = []
         self._is_ready = False
-        store.append = partial(self._put, store.append)
-        store.append_batch = partial(self._put, store.append_batch)
+        setattr(store.writer, "append", partial(self._put, store.writer.append))  # noqa: B010  # mypy forbids to assign to a method
+        setattr(store.writer, "append_batch", partial(self._put, store.writer.append_batch))  # noqa: B010
 
     def _put(self, put: Callable[[Any], AppendResult], stored: StoreMessage | Batch) -> AppendResult:
         if not self._is_ready:

@@ -117,7 +117,7 @@ def ext(name: str, value: str) -> Holds:
 
 
 def stored(topic: str, count: int) -> Holds:
-    return lambda scene, reply: reply.code == 0 and scene.context.store.max_offset(topic, 0) == count
+    return lambda scene, reply: reply.code == 0 and scene.context.store.search.max_offset(topic, 0) == count
 
 
 def after(check: Callable[[Any], object]) -> Holds:
@@ -162,7 +162,7 @@ CASES: Mapping[RequestCode, Case] = {
     R.SEND_BATCH_MESSAGE: case(send_header("T", batch=True), stored("T", 5), BATCH),
     R.CONSUMER_SEND_MSG_BACK: made_of(
         lambda s: {"offset": str(position(s)), "group": "G", "delayLevel": "0"},
-        lambda s, r: r.code == 0 and s.context.store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1,
+        lambda s, r: r.code == 0 and s.context.store.search.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1,
     ),
     R.SEND_REPLY_MESSAGE: case(
         {**LONG_SEND_HEADER, "properties": "REPLY_TO_CLIENT\x01nobody"},
@@ -171,7 +171,7 @@ CASES: Mapping[RequestCode, Case] = {
     R.SEND_REPLY_MESSAGE_V2: case(send_header("T", REPLY_TO), stored("T", 4)),
     R.END_TRANSACTION: made_of(
         lambda s: end_header(0, int(s.half.ext["msgId"][16:], 16)),
-        lambda s, r: r.code == 0 and s.context.store.max_offset("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0) == 1,
+        lambda s, r: r.code == 0 and s.context.store.search.max_offset("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0) == 1,
     ),
     R.RESUME_CHECK_HALF_MESSAGE: made_of(
         lambda s: {"msgId": s.half.ext["msgId"]},
@@ -198,7 +198,7 @@ CASES: Mapping[RequestCode, Case] = {
     R.GET_MIN_OFFSET: case({"topic": "Moved", "queueId": "0"}, ext("offset", "0")),
     R.GET_EARLIEST_MSG_STORETIME: made_of(
         lambda _s: QUEUE,
-        lambda s, r: r.ext["timestamp"] == str(s.context.store.earliest_store_time("T", 0)) != "-1",
+        lambda s, r: r.ext["timestamp"] == str(s.context.store.search.earliest_store_time("T", 0)) != "-1",
     ),
     R.GET_ALL_CONSUMER_OFFSET: case(None, says('"T@G":{0:1}')),
     R.GET_ALL_DELAY_OFFSET: case(None, says('"offsetTable":{1:1}')),
@@ -220,7 +220,7 @@ CASES: Mapping[RequestCode, Case] = {
         b'{"topicConfigList":[{"topicName":"One"},{"topicName":"Two"}]}',
     ),
     R.DELETE_TOPIC_IN_BROKER: case(
-        TOPIC, after(lambda c: "T" not in c.topics and c.store.max_offset("T", 0) == 0)
+        TOPIC, after(lambda c: "T" not in c.topics and c.store.search.max_offset("T", 0) == 0)
     ),
     R.CLEAN_UNUSED_TOPIC: case(
         None, after(lambda c: "Left" not in c.store.topics() and "T" in c.store.topics())
@@ -296,7 +296,7 @@ CASES: Mapping[RequestCode, Case] = {
     R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: case(
         {"globalWhiteAddrs": "", "aclFileFullPath": ""}, refused("aclEnable=false")
     ),
-    R.DELETE_EXPIRED_COMMITLOG: case(None, after(lambda c: c.store.max_offset("T", 0) == 3)),
+    R.DELETE_EXPIRED_COMMITLOG: case(None, after(lambda c: c.store.search.max_offset("T", 0) == 3)),
 }
 
 

@@ -174,7 +174,7 @@ class WatchedCluster:
     ) -> None:
         """Stores messages at once."""
         store = self.nodes[queue.broker_name].store
-        for number, body in enumerate(bodies, store.max_offset(queue.topic, queue.queue_id)):
+        for number, body in enumerate(bodies, store.search.max_offset(queue.topic, queue.queue_id)):
             named = {PropertyName.UNIQ_KEY: f"{queue}/{number}", **(properties or {})}
             message = StoreMessage(
                 topic=queue.topic,
@@ -186,7 +186,7 @@ class WatchedCluster:
                 born_host=PRODUCER,
                 reconsume_times=reconsume_times,
             )
-            stored = store.append(message)
+            stored = store.writer.append(message)
             assert stored.queue_offset == number, stored
 
     def stored(self, queue: MessageQueue) -> list[MessageExt]:
@@ -196,10 +196,11 @@ class WatchedCluster:
         """The stored bytes of each message of a queue."""
         store = self.nodes[queue.broker_name].store
         offsets = range(
-            store.min_offset(queue.topic, queue.queue_id), store.max_offset(queue.topic, queue.queue_id)
+            store.search.min_offset(queue.topic, queue.queue_id),
+            store.search.max_offset(queue.topic, queue.queue_id),
         )
         return [
-            b"".join(map(bytes, store.get(queue.topic, queue.queue_id, offset, 1).views))
+            b"".join(map(bytes, store.reader.get(queue.topic, queue.queue_id, offset, 1).views))
             for offset in offsets
         ]
 
@@ -217,7 +218,7 @@ class WatchedCluster:
         end = store.commit_log_max_offset
         while store.commit_log_min_offset < end:
             self.put_many(MessageQueue("Filler", broker, 0), [bytes(1 << 20)] * 4)
-            await store.delete_expired_files()
+            await store.retention.delete_expired_files()
 
     # --- tables
 

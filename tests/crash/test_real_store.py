@@ -29,8 +29,8 @@ def acked(tmp_path: Path) -> Acked:
 
 
 def _stored(store: MessageStore, number: int) -> tuple[tuple[int, int], Ack]:
-    stored = store.append(message(number, topic=TOPIC))
-    record = decode_record(store.record_at(stored.physical_offset) or b"")
+    stored = store.writer.append(message(number, topic=TOPIC))
+    record = decode_record(store.search.record_at(stored.physical_offset) or b"")
     return (0, stored.queue_offset), Ack(record.msg_id, record.body.decode(), stored.physical_offset)
 
 

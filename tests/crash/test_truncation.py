@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
     """Five messages in one file, as a killed process leaves them."""
     with loaded(small_config(tmp_path / "made")) as store:
         for number in range(WHOLE + 1):
-            store.append(message(number, size=40))
+            store.writer.append(message(number, size=40))
         shutil.copytree(tmp_path / "made", tmp_path / "killed")
     return tmp_path / "killed"
 
@@ -27,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
 def _recovered(root: Path, expected: int) -> None:
     with loaded(small_config(root)) as store:
         assert numbers(store, "TopicA", 0) == list(range(expected))
-        assert store.max_offset("TopicA", 0) == expected
-        assert store.append(message(99, size=40)).queue_offset == expected
+        assert store.search.max_offset("TopicA", 0) == expected
+        assert store.writer.append(message(99, size=40)).queue_offset == expected
         assert numbers(store, "TopicA", 0) == [*range(expected), 99]
         assert len(store.query("TopicA", "k99", 9, 0, 1 << 50).views) == 1
     assert queue_bytes(root) == Rebuild(root).queues()

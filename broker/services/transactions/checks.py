@@ -133,7 +133,10 @@ async def check_half_messages(broker: BrokerContext) -> None:
 
 class _Scan:
     def __init__(self, broker: BrokerContext) -> None:
-        low, high = broker.store.min_offset(_TOPIC, HALF_QUEUE), broker.store.max_offset(_TOPIC, HALF_QUEUE)
+        low, high = (
+            broker.store.search.min_offset(_TOPIC, HALF_QUEUE),
+            broker.store.search.max_offset(_TOPIC, HALF_QUEUE),
+        )
         self._broker = broker
         self._started = broker.now_ms()
         self._wrote = False
@@ -170,15 +173,15 @@ class _Scan:
             return self._done()
         if self._ops.read():
             return True
-        self._position = max(self._position, self._broker.store.min_offset(_TOPIC, HALF_QUEUE))
-        entries = self._broker.store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._position, 1)
+        self._position = max(self._position, self._broker.store.search.min_offset(_TOPIC, HALF_QUEUE))
+        entries = self._broker.store.search.consume_queue_entries(_TOPIC, HALF_QUEUE, self._position, 1)
         if not entries:
             return False
         half = self._read(*entries[0][:2])
         return self._done() if half is None else self._judge(half)
 
     def _read(self, position: int, size: int) -> MessageExt | None:
-        record = self._broker.store.record_at_size(position, size)
+        record = self._broker.store.search.record_at_size(position, size)
         try:
             return decode_record(record) if record is not None else None
         except CodecError as error:

@@ -24,7 +24,7 @@ class OpQueue:
     """The op queue for one scan of the half queue that starts at `half_start`."""
 
     def __init__(self, store: MessageStore, start: int, half_start: int) -> None:
-        low, high = store.min_offset(_TOPIC, HALF_QUEUE), store.max_offset(_TOPIC, HALF_QUEUE)
+        low, high = store.search.min_offset(_TOPIC, HALF_QUEUE), store.search.max_offset(_TOPIC, HALF_QUEUE)
         self.progress = min(max(start, low), high)
         """The offset of the first op message that is still needed."""
         self.late: set[int] = set()
@@ -38,8 +38,8 @@ class OpQueue:
 
     def read(self) -> bool:
         """Read the next op messages. Return False if there are none."""
-        self._next = max(self._next, self._store.min_offset(_TOPIC, HALF_QUEUE))
-        entries = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
+        self._next = max(self._next, self._store.search.min_offset(_TOPIC, HALF_QUEUE))
+        entries = self._store.search.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
         for position, size, _ in entries:
             self._note(self._next, self._half_offsets(position, size))
             self._next += 1
@@ -56,7 +56,7 @@ class OpQueue:
         return True
 
     def _half_offsets(self, position: int, size: int) -> list[int]:
-        record = self._store.record_at_size(position, size)
+        record = self._store.search.record_at_size(position, size)
         if record is None:
             return []
         try:

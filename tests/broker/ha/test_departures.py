@@ -85,6 +85,7 @@ class Held:
     def __init__(self) -> None:
         self.deleted: list[tuple[str, int]] = []
         self.commit_log_max_offset = 10
+        self.retention = self
 
     def queued_topics(self) -> set[str]:
         return {GONE}

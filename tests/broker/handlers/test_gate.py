@@ -73,7 +73,7 @@ async def served(broker: FakeBroker, gate: GateFunction, *frames: bytes) -> dict
 
 
 def stored(broker: FakeBroker) -> int:
-    return broker.context.store.max_offset("T", 0)
+    return broker.context.store.search.max_offset("T", 0)
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ async def test_a_new_group_of_a_queue_whose_first_messages_are_gone_is_not_found
         client = broker.client()
         await client.send("T")
         assert await committed(client, "New") == (0, "0")
-        monkeypatch.setattr(broker.context.store, "min_offset", lambda topic, queue_id: 1)
+        monkeypatch.setattr(broker.context.store.search, "min_offset", lambda topic, queue_id: 1)
         assert (await client.ask(14, queue(consumerGroup="New"))).code == 22
 
 

@@ -350,12 +350,12 @@ async def test_a_topic_that_goes_away_ends_the_wait_with_its_error(
 
 
 async def test_a_waiting_pull_that_fails_has_a_reply_as_any_other(
-    tmp_path: Path, autojump_clock: trio.abc.Clock
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client, store = broker.client(), broker.context.store
         await fill(client)
-        get = store.get
+        get = store.reader.get
 
         def fail_for_t(topic: str, *args: Any, **options: Any) -> Any:
             if topic == "T":
@@ -366,7 +366,7 @@ async def test_a_waiting_pull_that_fails_has_a_reply_as_any_other(
         waiting = [
             client.post(11, pull_header(topic, 0, 5, sys_flag=WAIT, suspend_ms=1000)) for topic in "TU"
         ]
-        store.get = fail_for_t
+        monkeypatch.setattr(store.reader, "get", fail_for_t)
         replies = [await client.wait(opaque) for opaque in waiting]
         assert [(reply.code, reply.remark) for reply in replies] == [
             (ResponseCode.SYSTEM_ERROR, "CorruptionError: the record at 7"),

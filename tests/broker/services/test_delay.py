@@ -199,7 +199,7 @@ async def test_a_message_that_cannot_be_delivered_does_not_block_others(
         never = ({"REAL_TOPIC": "t" * 128, "REAL_QID": "0"}, {"REAL_TOPIC": "../T", "REAL_QID": "0"})
         for properties in (*nowhere, *never, {"REAL_TOPIC": "T", "REAL_QID": "9" * 10}):
             stray = {"DELAY": "1", **properties}
-            store.append(
+            store.writer.append(
                 StoreMessage(
                     topic="SCHEDULE_TOPIC_XXXX",
                     queue_id=0,
@@ -240,7 +240,7 @@ async def test_a_message_that_the_store_refuses_is_logged_once_and_waits(
         await client.send("T", properties={"DELAY": "1"})
         with monkeypatch.context() as patched:
             refused = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
-            patched.setattr(store, "append", lambda _message: refused)
+            patched.setattr(store.writer, "append", lambda _message: refused)
             await trio.sleep(10)
         assert caplog.text.count("level 1 waits for the message at ") == 1
         assert "SERVICE_NOT_AVAILABLE" in caplog.text

@@ -39,7 +39,7 @@ async def send(store: MessageStore, count: int, size: int) -> Counter[PutStatus]
     results: Counter[PutStatus] = Counter()
     for number in range(count):
         sent = message(number, queue_id=number % QUEUES, size=size)
-        results[(await store.when_ready(store.append, sent)).status] += 1
+        results[(await store.when_ready(store.writer.append, sent)).status] += 1
     return results
 
 
@@ -47,7 +47,7 @@ async def read(store: MessageStore) -> int:
     count = 0
     for queue_id in store.queue_ids("TopicA"):
         offset = 0
-        while (found := await store.when_ready(store.get, "TopicA", queue_id, offset, 32)).count:
+        while (found := await store.when_ready(store.reader.get, "TopicA", queue_id, offset, 32)).count:
             assert any(b"".join(found.views))
             count, offset = count + found.count, found.next_begin_offset
     assert len((await store.when_ready(store.query, "TopicA", "k1", 1, 0, 1 << 60)).views) == 1

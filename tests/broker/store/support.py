@@ -175,15 +175,15 @@ async def use(root: Path, copy: Path) -> None:
     clock = Clock(step=7)
     async with open_store(small_config(root), now_ms=clock, store_host=HOST, in_thread=inline) as store:
         for number in range(COUNT):
-            store.append(message(number, topic="AB"[number % 5 == 0], queue_id=number % 3))
+            store.writer.append(message(number, topic="AB"[number % 5 == 0], queue_id=number % 3))
         killed(root, copy)
 
 
 def numbers(store: MessageStore, topic: str, queue_id: int) -> list[int]:
     """The numbers of all messages of a queue, read from its minimum on."""
     found: list[int] = []
-    offset = store.min_offset(topic, queue_id)
-    while (result := store.get(topic, queue_id, offset, 32)).count:
+    offset = store.search.min_offset(topic, queue_id)
+    while (result := store.reader.get(topic, queue_id, offset, 32)).count:
         offset = result.next_begin_offset
         data = b"".join(result.views)
         position = 0

@@ -29,7 +29,7 @@ Feed = Callable[[MessageStore, list[StoreMessage]], None]
 
 def one_by_one(store: MessageStore, messages: list[StoreMessage]) -> None:
     for each in messages:
-        store.append(each)
+        store.writer.append(each)
 
 
 def in_runs(store: MessageStore, messages: list[StoreMessage]) -> None:
@@ -37,7 +37,7 @@ def in_runs(store: MessageStore, messages: list[StoreMessage]) -> None:
     while rest:
         taken = append_run(store, rest[:32])
         if not taken:
-            store.append(rest[0])
+            store.writer.append(rest[0])
         rest = rest[max(taken, 1) :]
 
 
@@ -91,7 +91,7 @@ def test_a_run_leaves_the_same_bytes(tmp_path: Path, seed: int, extensions: bool
 def test_it_takes_what_is_plain_and_no_more(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path), Clock()) as store:
         assert append_run(store, [message(0)]) == 0  # neither file nor queue is there
-        store.append(message(0))
+        store.writer.append(message(0))
         plain = [message(number) for number in range(1, 4)]
         for other in (message(9, sys_flag=4), message(9, queue_id=1), message(9, topic="Other")):
             assert append_run(store, [*plain, other, *plain]) == 3
@@ -100,7 +100,7 @@ def test_it_takes_what_is_plain_and_no_more(tmp_path: Path) -> None:
 
 def test_nothing_is_taken_when_the_store_is_not_writable(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path), Clock()) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         store.stats.set_damaged()
         assert append_run(store, [message(1)]) == 0
 
@@ -110,7 +110,7 @@ def test_an_entry_that_cannot_be_written_fails_its_message_and_those_behind(
 ) -> None:
     heard = Heard()
     with loaded(small_config(tmp_path), Clock()) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         store.add_arrival_listener(heard)
         queue = store._queues.ensure("TopicA", 0)
         room = queue.segments.size // 20 - queue.next_offset
@@ -124,8 +124,8 @@ def test_an_entry_that_cannot_be_written_fails_its_message_and_those_behind(
         taken = append_run(store, [message(number) for number in range(1, room + 5)])
         assert taken == room, "up to the end of the file"
         assert heard.offsets == list(range(1, room + 1))
-        assert store.append(message(room + 1)).status is PutStatus.CREATE_MAPEDFILE_FAILED
-        assert store.append(message(99)).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.writer.append(message(room + 1)).status is PutStatus.CREATE_MAPEDFILE_FAILED
+        assert store.writer.append(message(99)).status is PutStatus.SERVICE_NOT_AVAILABLE
         monkeypatch.undo()
     with loaded(small_config(tmp_path), Clock()) as store:
         assert numbers(store, "TopicA", 0) == list(range(room + 2))
@@ -136,7 +136,7 @@ def test_a_run_that_was_cut_off_by_a_kill_leaves_no_record(
     tmp_path: Path, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loaded(small_config(tmp_path), Clock()) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         log = store._log
 
         def cut_off(_log: CommitLog, run: bytes) -> bool:
@@ -150,5 +150,5 @@ def test_a_run_that_was_cut_off_by_a_kill_leaves_no_record(
         monkeypatch.undo()
     with loaded(small_config(tmp_path), Clock()) as store:
         assert numbers(store, "TopicA", 0) == [0]
-        store.append(message(1))
+        store.writer.append(message(1))
         assert numbers(store, "TopicA", 0) == [0, 1]

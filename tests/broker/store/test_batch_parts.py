@@ -35,7 +35,7 @@ def parts_of(store: MessageStore, items: int, size: int = 1, **properties: str) 
 
 
 def batch_of(store: MessageStore, sent: StoreMessage) -> list[Batch]:
-    steps = store.prepare_batch(sent)
+    steps = store.writer.prepare_batch(sent)
     while True:
         try:
             next(steps)
@@ -78,26 +78,26 @@ async def test_a_queue_on_hold_takes_no_other_messages(tmp_path: Path) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
         for queue_id in (0, 1):
-            await store.when_ready(store.append, message(queue_id=queue_id))
+            await store.when_ready(store.writer.append, message(queue_id=queue_id))
         first, second = parts_of(store, PART_MESSAGES + 1)
         async with store.holding("TopicA", 0) as hold:
             first.hold = second.hold = hold
-            stored = await store.when_ready(store.append_batch, first)
+            stored = await store.when_ready(store.writer.append_batch, first)
             with pytest.raises(NotReady) as waiting:
-                store.attempt(store.append, message(queue_id=0))
+                store.attempt(store.writer.append, message(queue_id=0))
             assert store.attempt(append_run, store, [message(queue_id=0)]) == 0
             with pytest.raises(NotReady):
-                store.attempt(store.append_batch, parts_of(store, 1)[0])
-            other = store.attempt(store.append, message(queue_id=1))
+                store.attempt(store.writer.append_batch, parts_of(store, 1)[0])
+            other = store.attempt(store.writer.append, message(queue_id=1))
             assert store.attempt(append_run, store, [message(queue_id=1)] * 2) == 2
-            rest = await store.when_ready(store.append_batch, second)
+            rest = await store.when_ready(store.writer.append_batch, second)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(waiting.value.ready)
                 await trio.testing.wait_all_tasks_blocked()
                 assert nursery.child_tasks, "it waits for the end of the hold"
                 nursery.cancel_scope.cancel()
         await waiting.value.ready()
-        behind = await store.when_ready(store.append, message(queue_id=0))
+        behind = await store.when_ready(store.writer.append, message(queue_id=0))
         assert {stored.status, rest.status, other.status, behind.status} == {PutStatus.PUT_OK}
         assert (stored.queue_offset, rest.queue_offset) == (1, 1 + PART_MESSAGES)
         assert behind.queue_offset == 2 + PART_MESSAGES
@@ -211,14 +211,14 @@ def test_the_files_of_batches_are_those_of_single_messages(
                 sent = structs.replace(message(), body=body, properties_text=common.encode())
                 parts = batch_of(batched, sent)
                 for part in parts:
-                    assert batched.append_batch(part).status == PutStatus.PUT_OK
+                    assert batched.writer.append_batch(part).status == PutStatus.PUT_OK
                     for item_flag, item_body, item_text in items_of(part):
                         each = structs.replace(
                             sent, flag=item_flag, body=item_body, properties_text=item_text
                         )
-                        assert single.append(each).status == PutStatus.PUT_OK
+                        assert single.writer.append(each).status == PutStatus.PUT_OK
             for store in (batched, single):
-                store._appender.late.finish()
+                store.writer.late.finish()
                 assert store._index is not None
                 store._index.drain(may_create=True)
         written = [

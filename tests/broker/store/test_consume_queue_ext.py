@@ -55,7 +55,7 @@ def codes(root: Path) -> list[int]:
 def fill(store: MessageStore, count: int, first: int = 0) -> None:
     store.set_bit_map(lambda topic, properties: BITS)
     for number in range(first, first + count):
-        store.append(message(number))
+        store.writer.append(message(number))
 
 
 def check(root: Path, count: int) -> None:
@@ -114,9 +114,9 @@ def test_tags_are_found_behind_addresses(tmp_path: Path) -> None:
     wanted = {tags_code("Tag1")}
     with loaded(extended(tmp_path)) as store:
         fill(store, 9)
-        found = store.get("TopicA", 0, 0, 32, accepts_code=wanted.__contains__)
+        found = store.reader.get("TopicA", 0, 0, 32, accepts_code=wanted.__contains__)
         assert (found.status, found.count, found.next_begin_offset) == (GetStatus.FOUND, 3, 9)
-        entries = store.consume_queue_entries("TopicA", 0, 0, 9)
+        entries = store.search.consume_queue_entries("TopicA", 0, 0, 9)
         assert [code for *_, code in entries] == [tags_code(f"Tag{number % 3}") for number in range(9)]
 
 
@@ -130,17 +130,17 @@ def test_a_reader_judges_extensions(tmp_path: Path) -> None:
     clock = Clock()
     with loaded(extended(tmp_path), clock) as store:
         fill(store, 3)
-        found = store.get("TopicA", 0, 0, 32, accepts_extension=second)
+        found = store.reader.get("TopicA", 0, 0, 32, accepts_extension=second)
         assert (found.count, found.next_begin_offset) == (1, 3)
         assert seen == [ExtensionEntry(tags_code(f"Tag{number}"), START_MS, BITS) for number in range(3)]
     with loaded(small_config(tmp_path / "plain")) as store:
         fill(store, 1)
-        assert store.get("TopicA", 0, 0, 32, accepts_extension=lambda entry: entry is None).count == 1
+        assert store.reader.get("TopicA", 0, 0, 32, accepts_extension=lambda entry: entry is None).count == 1
 
 
 def test_messages_without_bit_map(tmp_path: Path) -> None:
     with loaded(extended(tmp_path), Clock()) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         (entry,) = [entry for data in files(tmp_path).values() for _, entry in extension_entries(data)]
     assert entry == ExtensionEntry(tags_code("Tag0"), START_MS, b"")
 
@@ -162,7 +162,7 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, clean: bool) -> None:
 def test_records_that_are_lost_take_their_units_with_them(tmp_path: Path) -> None:
     with loaded(extended(tmp_path / "used")) as store:
         fill(store, 10)
-        at, _, _ = store.consume_queue_entries("TopicA", 0, 6, 1)[0]
+        at, _, _ = store.search.consume_queue_entries("TopicA", 0, 6, 1)[0]
         root = killed(tmp_path / "used", tmp_path / "killed", power_lost=True)
     with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(at)
@@ -201,12 +201,12 @@ def test_switched_off_everything_passes_and_switched_on_it_goes_on(tmp_path: Pat
         fill(store, 5)
     with loaded(small_config(tmp_path)) as store:
         fill(store, 2, 5)
-        assert store.get("TopicA", 0, 0, 32, accepts_code=nothing).count == 5
-        entries = store.consume_queue_entries("TopicA", 0, 0, 7)
+        assert store.reader.get("TopicA", 0, 0, 32, accepts_code=nothing).count == 5
+        entries = store.search.consume_queue_entries("TopicA", 0, 0, 7)
         assert [code for *_, code in entries] == [tags_code(f"Tag{number % 3}") for number in range(7)]
     with loaded(extended(tmp_path)) as store:
         fill(store, 2, 7)
-        assert store.get("TopicA", 0, 0, 32, accepts_code=nothing).count == 0
+        assert store.reader.get("TopicA", 0, 0, 32, accepts_code=nothing).count == 0
         assert [is_address(code) for code in codes(tmp_path)] == [True] * 5 + [False] * 2 + [True] * 2
         assert [offset_of(code) for code in codes(tmp_path)[-2:]] == [
             EXT_SIZE + ENTRY_BYTES,
@@ -218,20 +218,20 @@ async def test_files_go_with_the_records_that_they_are_about(tmp_path: Path) -> 
     with loaded(extended(tmp_path, file_reserved_time=0), Clock(2_000_000_000_000)) as store:
         fill(store, 150)
         before = len(files(tmp_path))
-        assert await store.delete_expired_files() > 0
-        first = store.stored_entries("TopicA", 0, 0, 1)[0]
+        assert await store.retention.delete_expired_files() > 0
+        first = store.search.stored_entries("TopicA", 0, 0, 1)[0]
         assert first[3] is not None
         left = [int(name) for name in files(tmp_path)]
         assert len(left) < before
         assert left[0] + EXT_SIZE >= offset_of(first[2]) >= left[0]
-        low = store.min_offset("TopicA", 0)
+        low = store.search.min_offset("TopicA", 0)
         assert numbers(store, "TopicA", 0) == list(range(low, 150))
 
 
 async def test_a_topic_that_is_deleted_leaves_nothing(tmp_path: Path) -> None:
     with loaded(extended(tmp_path)) as store:
         fill(store, 10)
-        await store.delete_topic("TopicA")
+        await store.retention.delete_topic("TopicA")
         assert not (tmp_path / "consumequeue_ext" / "TopicA").exists()
         fill(store, 1)
         assert codes(tmp_path) == [LOWEST]
@@ -272,7 +272,7 @@ async def test_cold_pages_of_an_extension_are_read_in_a_worker(by_code: bool) ->
         accepts: Any = (
             {"accepts_code": lambda code: not is_address(code)} if by_code else {"accepts_extension": bool}
         )
-        result = await store.when_ready(partial(store.get, "TopicA", 0, 0, 32, **accepts))
+        result = await store.when_ready(partial(store.reader.get, "TopicA", 0, 0, 32, **accepts))
         assert result.count == 6
         folder = root / "consumequeue_ext" / "TopicA" / "0"
         assert [disk.cold_pages(path) for path in disk.list(folder)] == [frozenset(), frozenset()]

@@ -44,7 +44,7 @@ async def filled(root: Path, count: int = COUNT) -> None:
         small_config(root), now_ms=Clock(step=7), store_host=HOST, in_thread=inline
     ) as store:
         for number in range(count):
-            store.append(message(number, queue_id=number % 3))
+            store.writer.append(message(number, queue_id=number % 3))
 
 
 @pytest.fixture(params=["clean", "killed", "killed later"])
@@ -54,7 +54,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         return tmp_path / "store"
     with loaded(small_config(tmp_path / "store"), Clock(START_MS + HOUR_MS)) as store:
         for number in range(COUNT, COUNT + 3 if request.param == "killed later" else COUNT):
-            store.append(message(number, queue_id=number % 3))
+            store.writer.append(message(number, queue_id=number % 3))
         return killed(tmp_path / "store", tmp_path / "killed")
 
 
@@ -99,7 +99,7 @@ def test_what_follows_is_moved_aside_where_that_is_wanted(
     with loaded(small_config(folder, move_damaged_log_aside=True)) as store:
         assert store.commit_log_max_offset == offset
         assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(100))
-        assert store.append(message(100, queue_id=1)).physical_offset == offset
+        assert store.writer.append(message(100, queue_id=1)).physical_offset == offset
     kept = folder / "commitlog.removed" / "1"
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
     assert f"not whole at offset {offset}" in caplog.text or f"ends at offset {offset}" in caplog.text
@@ -171,10 +171,10 @@ def test_a_run_that_a_killed_process_had_not_finished_is_no_damage(tmp_path: Pat
     """The size of its first record is written last; the others are whole, and no queue knows them."""
     with loaded(small_config(tmp_path / "used")) as store:
         for number in range(60):
-            store.append(message(number))
+            store.writer.append(message(number))
         whole = killed(tmp_path / "used", tmp_path / "before")
         for number in range(60, 64):
-            store.append(message(number))
+            store.writer.append(message(number))
         shutil.copytree(tmp_path / "used" / "commitlog", tmp_path / "after")
     offset = Rebuild(tmp_path / "used").records[60].commit_log_offset
     shutil.rmtree(whole / "commitlog")
@@ -222,19 +222,19 @@ async def test_a_clock_that_was_ahead_once(autojump_clock: trio.testing.MockCloc
         small_config(ROOT), now_ms=Clock(START_MS + HOUR_MS, 1), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
         for number in range(20):
-            store.append(message(number, queue_id=number % 3))
+            store.writer.append(message(number, queue_id=number % 3))
     config = small_config(ROOT, flush_disk_type="SYNC_FLUSH")
     async with open_store(
         config, now_ms=Clock(START_MS, 1), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
         for number in range(20, 220):
-            result = store.append(message(number, queue_id=number % 3))
+            result = store.writer.append(message(number, queue_id=number % 3))
         assert await store.wait_flushed(result.physical_offset + result.size)
         after = [disk.power_cut() for _ in range(10)]
     for cut in after:
         with loaded(small_config(ROOT), Clock(START_MS + 1000), cut) as store:
             assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(220))
-            assert store.append(message(220, queue_id=1)).queue_offset == 73
+            assert store.writer.append(message(220, queue_id=1)).queue_offset == 73
 
 
 async def test_a_checkpoint_of_java_from_the_future_is_not_believed(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_entries_that_were_cut_do_not_come_back(autojump_clock: trio.testi
             small_config(ROOT), now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
         ) as store:
             for number in range(30):
-                store.append(message(number, topic="Idle" if number % 2 else "Busy", size=700))
+                store.writer.append(message(number, topic="Idle" if number % 2 else "Busy", size=700))
                 if number == 20:
                     await store.make_durable()
             await store._flusher._flush_queues(1)  # entries are on the disk, most of their records are not
@@ -268,7 +268,7 @@ async def test_entries_that_were_cut_do_not_come_back(autojump_clock: trio.testi
             small_config(ROOT), now_ms=Clock(START_MS + 2000, 1), store_host=HOST, in_thread=inline, disk=disk
         ) as store:
             for number in range(100, 140):
-                store.append(message(number, topic="Busy", size=rng_size(seed, number)))
+                store.writer.append(message(number, topic="Busy", size=rng_size(seed, number)))
             await store.make_durable()
             await store._flusher.flush_all_queues()
             disk = disk.power_cut()
@@ -284,7 +284,7 @@ def assert_entries_lead_to_records(store: MessageStore) -> None:
     for topic in store.topics():
         for queue_id in store.queue_ids(topic):
             own = numbers(store, topic, queue_id)
-            low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+            low, high = store.search.min_offset(topic, queue_id), store.search.max_offset(topic, queue_id)
             assert len(own) == high - low
             assert own == sorted(set(own))
 
@@ -297,10 +297,10 @@ async def test_a_record_that_lacks_a_page_is_not_served(autojump_clock: trio.tes
     async with open_store(
         config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         await store.make_durable()
         await store._flusher.flush_all_queues()
-        store.append(message(1, text=text))
+        store.writer.append(message(1, text=text))
         lost = disk.power_cut()
         path = ROOT / "commitlog" / f"{0:020d}"
         whole = disk.read(path)
@@ -402,7 +402,7 @@ async def test_no_flip_in_derived_data_stops_a_start(tmp_path: Path, seed: int) 
         data = path.read_bytes()
         flip(path, rng.choice([n for n, byte in enumerate(data) if byte]), 1 << rng.randrange(8))
         with loaded(small_config(root), Clock(START_MS + HOUR_MS)) as store:
-            store.append(message(60))
+            store.writer.append(message(60))
 
 
 def assert_whole(root: Path, **settings: bool) -> None:
@@ -469,7 +469,7 @@ def test_a_record_with_a_wrong_place_hides_no_other(
                 found = numbers(store, "TopicA", queue_id)
                 hidden = set(range(queue_id, count, 3)) - set(found)
                 assert len(hidden) <= 1 and hidden <= {60, 61}  # it may take the place of another one
-                assert store.max_offset("TopicA", queue_id) == -(-(count - queue_id) // 3)
+                assert store.search.max_offset("TopicA", queue_id) == -(-(count - queue_id) // 3)
             assert store.topics() == ["TopicA"]
     assert "of the commit log" in caplog.text
 
@@ -481,7 +481,7 @@ def test_a_wrong_place_at_the_end_is_not_given_again(tmp_path: Path, queue_offse
     field_of_record(root, COUNT - 1, QUEUE_OFFSET_AT, number(queue_offset))
     shutil.rmtree(root / "consumequeue")
     with loaded(small_config(root)) as store:
-        assert store.max_offset("TopicA", 2) >= COUNT // 3
+        assert store.search.max_offset("TopicA", 2) >= COUNT // 3
         assert numbers(store, "TopicA", 2)[: COUNT // 3 - 1] == list(range(2, COUNT - 3, 3))
 
 
@@ -498,7 +498,7 @@ def test_minima_are_found_beside_entries_that_stay_empty(folder: Path) -> None:
     for path in kept:
         path.unlink()
     with loaded(small_config(folder)) as store:
-        assert store.min_offset("TopicA", 0) == first.queue_offset
+        assert store.search.min_offset("TopicA", 0) == first.queue_offset
 
 
 # --- damage before the part of the log that a start checks
@@ -510,7 +510,7 @@ def test_damage_before_the_checked_part_is_refused_once_it_is_read(folder: Path,
     (folder / "abort").unlink(missing_ok=True)
     with loaded(small_config(folder)) as store:
         for one in range(COUNT + 3, 4 * COUNT):
-            store.append(message(one, queue_id=one % 3))
+            store.writer.append(message(one, queue_id=one % 3))
     (folder / "abort").unlink()
     field_of_record(folder, 20, 4, b"\xdb")
     if reads != "compared":
@@ -525,7 +525,7 @@ def test_damage_before_the_checked_part_is_refused_once_it_is_read(folder: Path,
     with loaded(aside) as store:
         assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(20))
         assert len(store.query("TopicA", "k19", 9, 0, 1 << 50).views) == 1
-        assert store.append(message(20, queue_id=2)).queue_offset == 6
+        assert store.writer.append(message(20, queue_id=2)).queue_offset == 6
     assert {path.name for path in (folder / "commitlog.removed" / "1").iterdir()} == {p.name for p in logs}
 
 
@@ -555,7 +555,7 @@ async def test_files_of_another_size_are_refused_and_stay_as_they_are(tmp_path: 
 def test_a_refused_start_leaves_queues_and_index_alone(tmp_path: Path, power_lost: bool) -> None:
     with loaded(small_config(tmp_path / "store")) as store:
         for one in range(COUNT):
-            store.append(message(one, queue_id=one % 3))
+            store.writer.append(message(one, queue_id=one % 3))
         root = killed(tmp_path / "store", tmp_path / "killed", power_lost=power_lost)
     damage_record(root, 100)
     queue = sorted((root / "consumequeue" / "TopicA" / "1").iterdir())[-1]
@@ -599,7 +599,7 @@ async def test_a_gap_in_an_extension_is_no_reason_to_refuse(tmp_path: Path) -> N
     )
     async with open_store(config, now_ms=Clock(step=7), store_host=HOST, in_thread=inline) as store:
         for one in range(40):
-            store.append(message(one))
+            store.writer.append(message(one))
     files = sorted((tmp_path / "store" / "consumequeue_ext" / "TopicA" / "0").iterdir())
     files[1].unlink()
     with loaded(config) as store:

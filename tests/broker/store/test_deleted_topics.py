@@ -33,9 +33,9 @@ CHECKED = {"check_store_on_start": True}
 async def test_after_a_kill(tmp_path: Path, power_lost: bool, settings: dict[str, bool]) -> None:
     with loaded(small_config(tmp_path / "used")) as store:
         for number in range(100):
-            store.append(message(number, topic="Gone"))
-            store.append(message(number, topic="Kept"))
-        assert await store.delete_topic("Gone") == 1
+            store.writer.append(message(number, topic="Gone"))
+            store.writer.append(message(number, topic="Kept"))
+        assert await store.retention.delete_topic("Gone") == 1
         root = killed(tmp_path / "used", tmp_path / "killed", power_lost=power_lost)
     for _ in range(2):
         with loaded(small_config(root, **settings), Clock(START_MS + 10_000)) as store:
@@ -47,15 +47,15 @@ async def test_after_a_kill(tmp_path: Path, power_lost: bool, settings: dict[str
 async def test_created_again(tmp_path: Path, settings: dict[str, bool]) -> None:
     with loaded(small_config(tmp_path / "used")) as store:
         for number in range(50):
-            store.append(message(number, topic="Gone"))
-        await store.clean_unused(["Kept"])
+            store.writer.append(message(number, topic="Gone"))
+        await store.retention.clean_unused(["Kept"])
         for number in range(50, 60):
-            assert store.append(message(number, topic="Gone")).queue_offset == number - 50
+            assert store.writer.append(message(number, topic="Gone")).queue_offset == number - 50
         root = killed(tmp_path / "used", tmp_path / "killed")
     shutil.rmtree(root / "consumequeue")
     for _ in range(2):
         with loaded(small_config(root, **settings), Clock(START_MS + 10_000)) as store:
-            assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (0, 10)
+            assert (store.search.min_offset("Gone", 0), store.search.max_offset("Gone", 0)) == (0, 10)
             assert numbers(store, "Gone", 0) == list(range(50, 60))
 
 
@@ -65,8 +65,8 @@ async def test_after_a_clean_stop_without_any_other_message(tmp_path: Path) -> N
             small_config(tmp_path), now_ms=Clock(step=1), store_host=HOST, in_thread=inline
         ) as store:
             assert store.topics() == []
-            store.append(message(0, topic="Gone"))
-            await store.delete_topic("Gone")
+            store.writer.append(message(0, topic="Gone"))
+            await store.retention.delete_topic("Gone")
 
 
 async def test_a_refused_deletion_is_not_carried_out_later() -> None:
@@ -80,14 +80,14 @@ async def test_a_refused_deletion_is_not_carried_out_later() -> None:
         config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
         for number in range(10):
-            store.append(message(number, topic="Stays"))
-            store.append(message(number, topic="Gone"))
+            store.writer.append(message(number, topic="Stays"))
+            store.writer.append(message(number, topic="Gone"))
         disk.on_call = refuse
         with pytest.raises(OSError, match="refused"):
-            await store.delete_topic("Stays")
+            await store.retention.delete_topic("Stays")
         disk.on_call = None
-        assert store.append(message(10, topic="Stays")).queue_offset == 10
-        await store.delete_topic("Gone")
+        assert store.writer.append(message(10, topic="Stays")).queue_offset == 10
+        await store.retention.delete_topic("Gone")
         left = disk.killed()
     with loaded(small_config(Path("/store"), **CHECKED), Clock(START_MS + 10_000), left) as store:
         assert store.topics() == ["Stays"]
@@ -110,12 +110,12 @@ async def test_messages_after_a_refused_deletion_stay(
         config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
         for number in range(10):
-            store.append(message(number))
+            store.writer.append(message(number))
         disk.on_call = refuse
         with pytest.raises(OSError, match="refused"):
-            await store.delete_topic("TopicA")
-        assert store.append(message(10)).queue_offset == 10
-        store.append(message(11, topic="TopicB"))
+            await store.retention.delete_topic("TopicA")
+        assert store.writer.append(message(10)).queue_offset == 10
+        store.writer.append(message(11, topic="TopicB"))
         await trio.sleep(100)  # all is flushed, and noted in the checkpoint
         found = []
         for _ in range(20):
@@ -133,9 +133,9 @@ async def test_deleted_before_it_is_answered(autojump_clock: trio.testing.MockCl
             small_config(Path("/store")), now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
         ) as store:
             for number in range(60):
-                store.append(message(number, topic="Gone" if number % 2 else "Kept"))
+                store.writer.append(message(number, topic="Gone" if number % 2 else "Kept"))
             await store.make_durable()
-            await store.delete_topic("Gone")
+            await store.retention.delete_topic("Gone")
             after = disk.power_cut()
         with loaded(small_config(Path("/store")), Clock(START_MS + 10_000), after) as store:
             assert store.topics() == ["Kept"]
@@ -152,15 +152,15 @@ async def test_created_again_where_the_log_was_lost(
         config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
         for number in range(60):
-            store.append(message(number, topic="Gone" if number >= flushed else "Kept"))
+            store.writer.append(message(number, topic="Gone" if number >= flushed else "Kept"))
             if number + 1 == flushed:
                 await store.make_durable()
-        await store.delete_topic("Gone")
+        await store.retention.delete_topic("Gone")
         after = next(cut for _ in range(99) if not _log_behind(cut := disk.power_cut(), flushed))
     with loaded(config, Clock(START_MS + 10_000), after) as store:
         assert store.topics() == ["Kept"] * (flushed > 0)
         for number in range(3):
-            store.append(message(number, topic="Gone"))
+            store.writer.append(message(number, topic="Gone"))
     for _ in range(2):
         after = after.killed()
         with loaded(config, Clock(START_MS + 20_000), after) as store:
@@ -175,24 +175,24 @@ def _log_behind(disk: SimulatedDisk, flushed: int) -> bool:
 async def test_what_the_log_no_longer_has_is_forgotten(tmp_path: Path) -> None:
     config = small_config(tmp_path, file_reserved_time=0, delete_files_batch_max=100)
     with loaded(config, Clock(START_MS * 2)) as store:
-        store.append(message(0, topic="First"))
-        await store.delete_topic("First")
+        store.writer.append(message(0, topic="First"))
+        await store.retention.delete_topic("First")
         for number in range(300):
-            store.append(message(number, topic="Second"))
-        await store.delete_expired_files()
+            store.writer.append(message(number, topic="Second"))
+        await store.retention.delete_expired_files()
         assert store.commit_log_min_offset > 1000
-        await store.delete_topic("Second")
+        await store.retention.delete_topic("Second")
         assert b"First" not in config.deleted_topics_file.read_bytes()
         assert b"Second" in config.deleted_topics_file.read_bytes()
 
 
 async def test_a_topic_with_a_later_record_stays(tmp_path: Path) -> None:
     async with open_store(small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline) as store:
-        store.append(message(1, topic="T"))
+        store.writer.append(message(1, topic="T"))
         end = store.commit_log_max_offset
-        store.append(message(2, topic="Other"))
-        store.append(message(3, topic="T"))
-        assert await store.delete_topic("T", end) == 0
+        store.writer.append(message(2, topic="Other"))
+        store.writer.append(message(3, topic="T"))
+        assert await store.retention.delete_topic("T", end) == 0
         assert store.queue_ids("T") == [message(1).queue_id]
-        assert await store.delete_topic("T", store.commit_log_max_offset) == 1
+        assert await store.retention.delete_topic("T", store.commit_log_max_offset) == 1
         assert store.queue_ids("T") == []

@@ -65,7 +65,7 @@ class Senders:
     async def send(self, first: int) -> None:
         for number in range(first, first + MESSAGES):
             sent = message(number, topic="T", queue_id=0, size=900)
-            result = await self._store.when_ready(self._store.append, sent)
+            result = await self._store.when_ready(self._store.writer.append, sent)
             if result.status is not PutStatus.PUT_OK:
                 self.refused.add(number)
             elif await self._is_flushed(number, result.physical_offset + result.size):
@@ -110,7 +110,7 @@ async def test_a_failed_flush_is_the_last(
         assert store.flushed_offset == before
         assert senders.refused
         assert not store.stats.writable
-        assert store.append(message(999)).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.writer.append(message(999)).status is PutStatus.SERVICE_NOT_AVAILABLE
         assert not await store.make_durable()
         assert senders.acknowledged <= set(numbers(store, "T", 0))
     assert disk.state(config.abort_file) is not None
@@ -168,15 +168,15 @@ async def test_a_flush_without_a_free_descriptor_is_tried_again(
     async with open_store(
         config, now_ms=Clock(step=3), store_host=HOST, in_thread=failing.in_thread, disk=disk
     ) as store:
-        result = store.append(message(1))
+        result = store.writer.append(message(1))
         disk.on_call = refuse
         assert await store.wait_flushed(result.physical_offset + result.size)
         assert not left
         left = 7
-        assert store.append(message(2)).status is PutStatus.PUT_OK
+        assert store.writer.append(message(2)).status is PutStatus.PUT_OK
         assert await store.make_durable()
         left = 1 << 30
-        result = store.append(message(3))
+        result = store.writer.append(message(3))
         assert not await store.wait_flushed(result.physical_offset + result.size)
         left = 0
         assert await store.wait_flushed(result.physical_offset + result.size)
@@ -196,15 +196,15 @@ async def test_the_next_start_writes_again_what_the_disk_does_not_have(
     async with open_store(
         config, now_ms=clock, store_host=HOST, in_thread=failing.in_thread, disk=disk
     ) as store:
-        assert await store.wait_flushed(_end(store.append(message(0, size=5000))))
-        assert not await store.wait_flushed(_end(store.append(message(1, size=5000))))
+        assert await store.wait_flushed(_end(store.writer.append(message(0, size=5000))))
+        assert not await store.wait_flushed(_end(store.writer.append(message(1, size=5000))))
         left = disk.killed()
     disk = left if killed else disk
     disk.on_call = None
     async with open_store(
         config, now_ms=clock, store_host=HOST, in_thread=failing.in_thread, disk=disk
     ) as store:
-        assert await store.wait_flushed(_end(store.append(message(2, size=5000))))
+        assert await store.wait_flushed(_end(store.writer.append(message(2, size=5000))))
         cuts = [disk.power_cut() for _ in range(CUTS)]
     for cut in cuts:
         with loaded(config, Clock(START_MS + 10_000), cut) as store:

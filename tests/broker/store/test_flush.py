@@ -29,13 +29,13 @@ async def test_async_flush_waits_for_four_pages_or_ten_seconds(
 ) -> None:
     threads = Threads()
     async with opened(tmp_path, threads) as store:
-        store.append(message(1))
+        store.writer.append(message(1))
         await trio.sleep(9.4)
         assert threads.flushed == []
         await trio.sleep(1)
         assert threads.flushed == [(10.0, ["commitlog"])]
         for number in range(4):
-            store.append(message(number, size=3800))
+            store.writer.append(message(number, size=3800))
         await trio.sleep(0.5)
         assert threads.flushed[1] == (10.5, ["commitlog"])
         assert store.flushed_offset == store.commit_log_max_offset
@@ -48,8 +48,8 @@ async def test_queues_and_checkpoint_each_minute(
     threads = Threads()
     async with opened(tmp_path, threads, mapped_file_size_consume_queue=20 * 1000) as store:
         for number in range(500):
-            store.append(message(number, topic="Two"))
-        store.append(message(501, topic="One"))
+            store.writer.append(message(number, topic="Two"))
+        store.writer.append(message(501, topic="One"))
         await trio.sleep(1.1)
         assert [names for _, names in threads.flushed if "0" in names] == [["0"]]
         assert saved_checkpoint(tmp_path).logics == 0
@@ -67,7 +67,7 @@ async def test_one_flush_serves_all_who_wait(tmp_path: Path, autojump_clock: tri
 
         async def send(number: int, after: float) -> None:
             await trio.sleep(after)
-            result = store.append(message(number))
+            result = store.writer.append(message(number))
             assert await store.wait_flushed(result.physical_offset + result.size)
             done.append(round(trio.current_time() - start, 2))
 
@@ -84,7 +84,7 @@ async def test_a_slow_disk_times_out(tmp_path: Path, autojump_clock: trio.testin
     threads = Threads()
     async with opened(tmp_path, threads, flush_disk_type="SYNC_FLUSH", sync_flush_timeout=200) as store:
         threads.seconds = 1.0
-        store.append(message(1))
+        store.writer.append(message(1))
         start = trio.current_time()
         assert not await store.wait_flushed(store.commit_log_max_offset)
         assert round(trio.current_time() - start, 3) == 0.2
@@ -95,10 +95,10 @@ async def test_a_failing_disk_closes_the_store_for_writes(
 ) -> None:
     threads = Threads()
     async with opened(tmp_path, threads, flush_disk_type="SYNC_FLUSH") as store:
-        store.append(message(1))
+        store.writer.append(message(1))
         threads.failing = True
         assert not await store.wait_flushed(store.commit_log_max_offset)
-        assert store.append(message(2)).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.writer.append(message(2)).status is PutStatus.SERVICE_NOT_AVAILABLE
         assert not store.stats.writable
     assert (tmp_path / "abort").exists()
 
@@ -108,7 +108,7 @@ async def test_a_clean_stop_flushes_all(tmp_path: Path, autojump_clock: trio.tes
     async with opened(tmp_path, threads) as store:
         assert (tmp_path / "abort").exists()
         for number in range(10):
-            store.append(message(number))
+            store.writer.append(message(number))
         last = store.stats.last_store_timestamp
         await trio.sleep(1)
         assert len(list((tmp_path / "commitlog").iterdir())) == 2
@@ -127,7 +127,7 @@ async def test_a_clean_stop_flushes_all(tmp_path: Path, autojump_clock: trio.tes
 async def test_the_next_file_is_created_ahead(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     async with opened(tmp_path, Threads()) as store:
         for number in range(120):
-            store.append(message(number, size=400))
+            store.writer.append(message(number, size=400))
             if number % 20 == 0:
                 await trio.sleep(2)
                 names = [int(path.name) for path in sorted((tmp_path / "commitlog").iterdir())]
@@ -148,7 +148,7 @@ async def test_the_first_page_of_a_queue_is_touched_in_a_worker(
     monkeypatch.setattr(Segment, "populate_pages", note)
     async with opened(tmp_path, Threads(), flush_disk_type="SYNC_FLUSH") as store:
         for number in range(3):
-            await store.when_ready(store.append, message(number, queue_id=number % 2))
+            await store.when_ready(store.writer.append, message(number, queue_id=number % 2))
     assert touched == [("0", 0, bytes(20)), ("1", 0, bytes(20))]
 
 
@@ -158,7 +158,7 @@ async def test_full_index_files_are_flushed_and_noted(
     threads = Threads()
     async with opened(tmp_path, threads) as store:
         for number in range(300):
-            store.append(message(number))
+            store.writer.append(message(number))
         store.query("TopicA", "all", 1, 0, 1)
         ends = [file.end_timestamp for file in store._index.files] if store._index else []
         assert len(ends) > 2
@@ -185,9 +185,9 @@ async def test_what_the_block_raises_comes_out_bare(tmp_path: Path) -> None:
 async def test_real_threads_and_views_that_outlive_the_store(tmp_path: Path) -> None:
     config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
     async with open_store(config, now_ms=Clock(step=1), store_host=HOST) as store:
-        result = store.append(message(7))
+        result = store.writer.append(message(7))
         assert await store.wait_flushed(result.physical_offset + result.size)
-        view = store.get("TopicA", 0, 0, 1).views[0]
+        view = store.reader.get("TopicA", 0, 0, 1).views[0]
     assert bytes(view)[88:90] == b"7:"
 
 
@@ -198,7 +198,7 @@ async def test_pages_of_log_and_index_leave_the_process_each_minute(
     rng = random.Random(0)
     async with opened(tmp_path, Threads(), **sizes) as store:
         for number in range(200):  # with keys whose slots are in all pages
-            store.append(message(number, size=1000, KEYS=f"{rng.random()} all"))
+            store.writer.append(message(number, size=1000, KEYS=f"{rng.random()} all"))
         await trio.sleep(58)
         assert min(in_memory(tmp_path / folder) for folder in ("commitlog", "index")) > 80
         await trio.sleep(3)
@@ -232,7 +232,7 @@ async def test_many_queues_are_flushed_some_at_a_time(
 
     async with opened(tmp_path, threads, mapped_file_size_commit_log=1 << 20) as store:
         for number in range(count):
-            store.append(message(number, queue_id=number))
+            store.writer.append(message(number, queue_id=number))
         before = len(threads.flushed)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(count_rounds)
@@ -252,7 +252,7 @@ async def test_the_page_that_is_written_next_stays_in_memory(
     monkeypatch.setattr(Segment, "release_pages", lambda _, start, length: released.append((start, length)))
     async with opened(tmp_path, Threads(), mapped_file_size_consume_queue=20 * 1000) as store:
         for number in range(500):
-            store.append(message(number))
+            store.writer.append(message(number))
         released.clear()
         await store._flusher.flush_all_queues()
         assert released == [(0, 500 * 20)]

@@ -85,7 +85,7 @@ def test_folders_of_others_need_no_permission(tmp_path: Path, monkeypatch: pytes
 async def test_what_was_acknowledged_is_in_durable_folders(harsh: SimulatedDisk) -> None:
     config = small_config(ROOT, commit_log_path=Path("/log/of/broker"), flush_disk_type="SYNC_FLUSH")
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=harsh) as store:
-        result = store.append(message(1, topic="T"))
+        result = store.writer.append(message(1, topic="T"))
         assert await store.wait_flushed(result.physical_offset + result.size)
         folders = {path: harsh.power_cut().state(path) for path in config.folders}
         queue = harsh.power_cut().state(config.consume_queue_folder / "T" / "0")
@@ -96,13 +96,13 @@ async def test_a_file_that_a_killed_process_left_is_made_durable(harsh: Simulate
     """It was killed after it had created the file of a queue, and before it synced the folders."""
     config = small_config(ROOT)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=harsh) as store:
-        store.append(message(1, topic="T"))
+        store.writer.append(message(1, topic="T"))
     queue = config.consume_queue_folder / "T" / "1"
     harsh._create_folder(queue)
     harsh.write(queue / file_name(0), bytes(QUEUE_SIZE))
     disk = harsh.killed()
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=disk) as store:
-        store.append(message(2, topic="T", queue_id=1))
+        store.writer.append(message(2, topic="T", queue_id=1))
     after = disk.power_cut()
     assert after.state(queue / file_name(0)) is not None
 
@@ -134,11 +134,11 @@ async def test_two_stores_do_not_share_a_commit_log(tmp_path: Path, simulated: b
     log = tmp_path / "log"
     first, second = (small_config(tmp_path / name, commit_log_path=log) for name in ("one", "two"))
     async with _opened(first, disk) as store:
-        store.append(message(1))
+        store.writer.append(message(1))
         with pytest.raises(StoreLocked, match=r"/log is held by this process: .*choose another one"):
             async with _opened(second, disk):
                 raise AssertionError("two stores write to one log")
-        store.append(message(2))
+        store.writer.append(message(2))
     async with _opened(second, disk) as store:
         assert store.commit_log_max_offset > 0, "the log was free again"
 
@@ -162,7 +162,7 @@ async def test_a_link_leads_to_the_same_folder(tmp_path: Path) -> None:
 
 async def test_one_folder_for_two_purposes(tmp_path: Path) -> None:
     async with _opened(small_config(tmp_path, commit_log_path=tmp_path), REAL) as store:
-        assert store.append(message(1)).physical_offset == 0
+        assert store.writer.append(message(1)).physical_offset == 0
 
 
 def test_folders_of_another_process(tmp_path: Path) -> None:

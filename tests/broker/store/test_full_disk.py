@@ -59,7 +59,7 @@ async def opened(disk: SimulatedDisk, **settings: Any) -> AsyncIterator[MessageS
 
 
 async def send(store: MessageStore, number: int, **settings: Any) -> PutStatus:
-    return (await store.when_ready(store.append, message(number, **settings))).status
+    return (await store.when_ready(store.writer.append, message(number, **settings))).status
 
 
 async def test_a_full_disk_refuses_and_serves(autojump_clock: trio.testing.MockClock) -> None:
@@ -127,7 +127,7 @@ async def test_every_page_is_reserved_before_it_is_written(
             sized = rng.choice((10, 300, 3000))
             stored += await send(store, number, queue_id=rng.randrange(4), size=sized) is PutStatus.PUT_OK
         assert disk.unreserved_pages() == {}
-        assert sum(store.max_offset("TopicA", queue_id) for queue_id in range(4)) == stored
+        assert sum(store.search.max_offset("TopicA", queue_id) for queue_id in range(4)) == stored
         assert not store.stats.damaged
     assert stored > 100
 

@@ -87,10 +87,10 @@ def test_killed_at_every_write_of_the_index(tmp_path: Path, counted: None, befor
         used, left = tmp_path / "used", tmp_path / "left"
         with loaded(small_config(used, max_index_num=ITEMS)) as store:
             for number in range(before):
-                store.append(message(number))
+                store.writer.append(message(number))
             store.query("TopicA", "all", 1, 0, 1 << 50)  # writes what was gathered
             for number in range(before, before + 5):
-                store.append(message(number))
+                store.writer.append(message(number))
             Layout.left = steps
             try:
                 store.query("TopicA", "all", 1, 0, 1 << 50)

@@ -37,7 +37,7 @@ def open_java(root: Path, **settings: Any) -> Any:
 
 def served(store: MessageStore, line: dict[str, Any]) -> bool:
     """True if the message of a dump line is read from its queue at its offset, byte for byte."""
-    result = store.get(line["topic"], line["queueId"], line["queueOffset"], 1)
+    result = store.reader.get(line["topic"], line["queueId"], line["queueOffset"], 1)
     if result.count != 1:
         return False
     record = decode_record(b"".join(result.views), check_crc=True)
@@ -96,14 +96,14 @@ def test_every_acknowledged_message_survives_the_kill(copy_java_store: Copy) -> 
     assert len(acks) == 6056
     with open_java(java.root) as store:
         for ack in acks:
-            record = store.record_at(parse_offset_msg_id(ack.offset_msg_id)[2])
+            record = store.search.record_at(parse_offset_msg_id(ack.offset_msg_id)[2])
             assert record is not None
             found = decode_record(record, check_crc=True)
             assert (found.properties["UNIQ_KEY"], found.queue_offset) == (ack.uniq_key, ack.queue_offset)
             assert ack.topic in (found.topic, found.properties.get("REAL_TOPIC"))
-            assert b"".join(store.get(found.topic, found.queue_id, found.queue_offset, 1).views) == bytes(
-                record
-            )
+            assert b"".join(
+                store.reader.get(found.topic, found.queue_id, found.queue_offset, 1).views
+            ) == bytes(record)
 
 
 def test_queue_ends_after_the_kill_are_those_of_java(copy_java_store: Copy) -> None:
@@ -113,8 +113,8 @@ def test_queue_ends_after_the_kill_are_those_of_java(copy_java_store: Copy) -> N
     status = [line.split() for line in lines if not line.startswith("#")]
     queues = [(topic, queue_id) for topic in ("LoadA", "LoadB", "LoadC") for queue_id in range(4)]
     with open_java(java.root) as store:
-        ends = [store.max_offset(*queue) for queue in queues]
-        assert {store.min_offset(*queue) for queue in queues} == {0}
+        ends = [store.search.max_offset(*queue) for queue in queues]
+        assert {store.search.min_offset(*queue) for queue in queues} == {0}
     untouched = [fields[5].startswith("01:34:14") for fields in status]
     assert sum(untouched) == 2
     for end, fields, same in zip(ends, status, untouched, strict=True):

@@ -128,7 +128,7 @@ async def opened(
 
 async def is_flushed(store: MessageStore, number: int, size: int = 10) -> bool:
     """Stores a message and waits until it is on the disk. The file is new at the first: a thread syncs it."""
-    stored = await store.when_ready(store.append, message(number, size=size))
+    stored = await store.when_ready(store.writer.append, message(number, size=size))
     return await store.wait_flushed(stored.physical_offset + stored.size)
 
 
@@ -137,7 +137,7 @@ async def test_a_sync_that_fails_is_the_last_one(tmp_path: Path) -> None:
     async with opened(tmp_path, sync) as store:
         assert [await is_flushed(store, number) for number in range(3)] == [True, True, False]
         assert store.flushed_offset < store.commit_log_max_offset
-        assert store.append(message(3)).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.writer.append(message(3)).status is PutStatus.SERVICE_NOT_AVAILABLE
         assert not await store.make_durable()
         assert store.config.abort_file.read_bytes().startswith(FLUSH_FAILED)
     assert len(sync.synced) == 1

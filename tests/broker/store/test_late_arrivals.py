@@ -52,12 +52,14 @@ def append_batch(store: MessageStore, items: int, name: str, keys: int = 0) -> A
         if keys > 0 or (keys and n % 2):
             properties["KEYS"] = " ".join(f"{key:03}" for key in range(abs(keys)))
         messages.append(Message(topic="TopicA", body=b"x", properties=properties))
-    steps = store.prepare_batch(structs.replace(message(), body=encode_batch(messages), properties_text=b""))
+    steps = store.writer.prepare_batch(
+        structs.replace(message(), body=encode_batch(messages), properties_text=b"")
+    )
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            results = [store.append_batch(part) for part in end.value]
+            results = [store.writer.append_batch(part) for part in end.value]
             return results[-1]
 
 
@@ -66,14 +68,14 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=300_000)
     with loaded(config) as store:
         for number in range(0, 60, 6):
-            store.append(message(number))
-            store.append(with_keys(number + 1, 900))
-            store.append(message(number + 2))
+            store.writer.append(message(number))
+            store.writer.append(with_keys(number + 1, 900))
+            store.writer.append(message(number + 2))
             for keys in (0, 2, 70, 600, 2500, -70, -2500) if number % 30 == 0 else ():
                 assert append_batch(store, PART_MESSAGES // 2, f"c{number}-{keys}", keys).status is PUT_OK
             assert append_batch(store, 4 * PART_MESSAGES, f"b{number}").status is PUT_OK
-            store.append(message(number + 4, sys_flag=4))
-            store.append(message(number + 5, sys_flag=8))
+            store.writer.append(message(number + 4, sys_flag=4))
+            store.writer.append(message(number + 5, sys_flag=8))
         assert not store.query("TopicA", "nowhere", 1, 0, 1).views  # writes what was gathered
     rebuilt = Rebuild(tmp_path)
     assert queue_bytes(tmp_path) == rebuilt.queues()
@@ -101,19 +103,19 @@ async def test_a_turn_of_the_loop_has_so_many_items_and_no_more(
 
         index.add_in_steps = counted  # type: ignore[method-assign]
         store.add_arrival_listener(heard)
-        await store.when_ready(store.append, message(0))
+        await store.when_ready(store.writer.append, message(0))
         for number in range(1, 40):
-            await store.when_ready(store.append, with_keys(number, 3000))
+            await store.when_ready(store.writer.append, with_keys(number, 3000))
             if added:
                 break
         with pytest.raises(NotReady):
             while True:
-                store.attempt(store.append, with_keys(99, 3000))
-        assert store.attempt(store.append, message(100)).status is PutStatus.PUT_OK
+                store.attempt(store.writer.append, with_keys(99, 3000))
+        assert store.attempt(store.writer.append, message(100)).status is PutStatus.PUT_OK
         with pytest.raises(NotReady):
             store.attempt(store.query, "TopicA", "1-2999", 1, 0, 1 << 50)
         before = added
-        while store._appender.late:
+        while store.writer.late:
             await trio.lowlevel.checkpoint()
             most, before = max(most, added - before), added
         assert 0 < most <= 2 * 2 * ITEMS_PER_LOOK  # this task may have seen two turns at once
@@ -126,6 +128,6 @@ async def test_a_clean_stop_writes_what_is_late(tmp_path: Path) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=50_000)
     for _ in range(2):
         async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
-            await store.when_ready(store.append, with_keys(1, 3000))
+            await store.when_ready(store.writer.append, with_keys(1, 3000))
     index = [path.read_bytes() for path in sorted((tmp_path / "index").iterdir())]
     assert index == Rebuild(tmp_path).index_files(SLOTS, 50_000)

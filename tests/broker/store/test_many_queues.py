@@ -54,10 +54,10 @@ def test_queues_need_no_descriptors(tmp_path: Path, few_descriptors: None) -> No
     config = small_config(tmp_path)
     with loaded(config) as store:
         for number in range(QUEUES):
-            assert store.append(message(number, queue_id=number)).queue_offset == 0
+            assert store.writer.append(message(number, queue_id=number)).queue_offset == 0
     with loaded(config) as store:
         for number in range(QUEUES):
-            assert store.append(message(number, queue_id=number)).queue_offset == 1
+            assert store.writer.append(message(number, queue_id=number)).queue_offset == 1
             assert numbers(store, "TopicA", number) == [number, number]
 
 
@@ -69,9 +69,9 @@ async def test_queues_that_need_a_file_are_found_by_the_flush(
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
         queues = store._queues
         for number in range(QUEUES):
-            await store.when_ready(store.append, message(number, queue_id=number))
+            await store.when_ready(store.writer.append, message(number, queue_id=number))
         for number in range(6):
-            await store.when_ready(store.append, message(number, queue_id=7))
+            await store.when_ready(store.writer.append, message(number, queue_id=7))
         monkeypatch.setattr(ConsumeQueue, "nearly_full", property(lambda _: pytest.fail("looked at")))
         assert queues.take_filling() == []
         monkeypatch.undo()

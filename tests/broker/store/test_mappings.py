@@ -23,7 +23,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_queues_than_mappings(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number in range(5 * QUEUES):
-            assert store.append(message(number, queue_id=number % QUEUES)).queue_offset == number // QUEUES
+            assert (
+                store.writer.append(message(number, queue_id=number % QUEUES)).queue_offset
+                == number // QUEUES
+            )
             assert len(store._queues.mappings) <= MOST
     with loaded(small_config(tmp_path)) as store:
         for queue_id in range(QUEUES):
@@ -34,7 +37,7 @@ def test_a_start_maps_no_queue() -> None:
     disk = SimulatedDisk()
     with loaded(small_config(ROOT), disk=disk) as store:
         for number in range(5 * QUEUES):
-            store.append(message(number, queue_id=number % QUEUES))
+            store.writer.append(message(number, queue_id=number % QUEUES))
     for stopped in (False, True):
         if stopped:
             disk.unlink(ROOT / "abort")

@@ -50,7 +50,7 @@ async def fill(store: MessageStore, count: int) -> list[int]:
     """Appends messages of about 600 bytes and lets the services work; where the log ended each time."""
     ends = []
     for number in range(count):
-        store.append(message(number, size=500))
+        store.writer.append(message(number, size=500))
         ends.append(store.commit_log_max_offset)
         await trio.testing.wait_all_tasks_blocked()
     return ends

@@ -82,7 +82,7 @@ class Run:
                 return
             number, self._next = self._next, self._next + 1
             topic, queue_id = self.rng.choice(TOPICS), self.rng.randrange(QUEUES)
-            result = store.append(
+            result = store.writer.append(
                 message(number, topic=topic, queue_id=queue_id, size=self.rng.choice((20, 300, 3000)))
             )
             self._ends[number] = result.physical_offset + result.size
@@ -108,7 +108,8 @@ def check(disk: SimulatedDisk, kept: set[int], table: int) -> int:
             assert len(views) == 1, number
         last = max(found, default=0)
         assert (
-            store.append(message(last + 1, topic="TopicA")).queue_offset == store.max_offset("TopicA", 0) - 1
+            store.writer.append(message(last + 1, topic="TopicA")).queue_offset
+            == store.search.max_offset("TopicA", 0) - 1
         )
         return last + 2
 
@@ -126,8 +127,8 @@ def consistent(store: MessageStore) -> set[int]:
     for topic in TOPICS:
         for queue_id in range(QUEUES):
             entries = []
-            offset = store.min_offset(topic, queue_id)
-            while part := store.consume_queue_entries(topic, queue_id, offset, 1000):
+            offset = store.search.min_offset(topic, queue_id)
+            while part := store.search.consume_queue_entries(topic, queue_id, offset, 1000):
                 entries += [(offset + n, position) for n, (position, _, _) in enumerate(part)]
                 offset += len(part)
             assert entries == in_log.get((topic, queue_id), [])

@@ -70,5 +70,5 @@ def test_the_files_of_a_store(
 
 
 def fill(store: MessageStore) -> None:
-    store.append(message(1))
+    store.writer.append(message(1))
     assert store.query("TopicA", "all", 1, 0, 1 << 50)

@@ -68,14 +68,14 @@ async def test_a_batch_of_two_log_files_needs_the_pages_of_both(cold: int) -> No
     config = small_config(FOLDER, mapped_file_size_consume_queue=20 * 100)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=disk) as store:
         for number in range(LOG_SIZE // 1000 + 5):
-            store.append(message(number, size=1000))
+            store.writer.append(message(number, size=1000))
         files = [config.commit_log_folder / f"{start:020}" for start in (0, LOG_SIZE)]
         disk.forget_pages()
-        every = (store.get, "TopicA", 0, 0, 32)
+        every = (store.reader.get, "TopicA", 0, 0, 32)
         # only the entries, and the records of one file, are brought: the others must be missed
-        await store.when_ready(store.stored_entries, "TopicA", 0, 0, 32)
-        warm = 0 if cold else store.max_offset("TopicA", 0) - 1
-        assert (await store.when_ready(store.get, "TopicA", 0, warm, 1)).count == 1
+        await store.when_ready(store.search.stored_entries, "TopicA", 0, 0, 32)
+        warm = 0 if cold else store.search.max_offset("TopicA", 0) - 1
+        assert (await store.when_ready(store.reader.get, "TopicA", 0, warm, 1)).count == 1
         assert [bool(disk.cold_pages(file)) for file in files] == [bool(cold == 0), bool(cold == 1)]
         with pytest.raises(NotReady) as missing:
             store.attempt(*every)
@@ -95,9 +95,9 @@ async def test_pages_between_records_are_brought_where_these_lie_close_together(
     config = small_config(FOLDER, mapped_file_size_commit_log=6 * CHUNK)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=disk) as store:
         for topic, length in (("TopicA", size), ("TopicB", 3 * CHUNK), ("TopicA", size)):
-            store.append(message(topic=topic, size=length))
+            store.writer.append(message(topic=topic, size=length))
         disk.forget_pages()
-        assert (await store.when_ready(store.get, "TopicA", 0, 0, 32)).count == 2
+        assert (await store.when_ready(store.reader.get, "TopicA", 0, 0, 32)).count == 2
         cold = disk.cold_pages(config.commit_log_folder / f"{0:020}")
         assert {page * PAGE // CHUNK for page in cold} == {0, 1, 2, 3, 4, 5} - brought
 
@@ -109,13 +109,13 @@ async def test_queues_that_follow_the_log_read_cold_entries_in_a_worker(extended
     config = small_config(FOLDER, enable_consume_queue_ext=extended)
     async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=disk) as store:
         for number in range(100):
-            store.append(message(number, size=300))
+            store.writer.append(message(number, size=300))
         clock.now += 100 * 3_600_000
         disk.set_modified(config.commit_log_folder / f"{0:020}", START_MS)
         disk.forget_pages()
         disk.calls.clear()
-        assert await store.delete_expired_files() == 1
-        (first, *_) = store.stored_entries("TopicA", 0, 0, 1)
+        assert await store.retention.delete_expired_files() == 1
+        (first, *_) = store.search.stored_entries("TopicA", 0, 0, 1)
         assert first[0] == LOG_SIZE
         files = disk.list(config.consume_queue_folder / "TopicA" / "0")
         assert int(files[0].name) > 0
@@ -125,10 +125,10 @@ async def test_queues_that_follow_the_log_read_cold_entries_in_a_worker(extended
 def test_blocks_that_a_worker_reserved_do_not_end_a_file(tmp_path: Path) -> None:
     """The worker's note comes later than its work: the writer looks at the blocks themselves."""
     with loaded(small_config(tmp_path, mapped_file_size_commit_log=8 * 1024 * 1024)) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         log = store._log
         segment = log.segments.segments[0]
         segment.reserve(5 * 1024 * 1024)
         for number in range(1, 3000):
-            store.append(message(number, size=1000))
+            store.writer.append(message(number, size=1000))
         assert [one.start for one in log.segments.segments] == [0]

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     """The folder of a process that was killed after 150 messages to 3 queues of one topic."""
     with loaded(small_config(tmp_path / "used")) as store:
         for number in range(COUNT):
-            store.append(message(number, queue_id=number % 3))
+            store.writer.append(message(number, queue_id=number % 3))
             if number == COUNT // 2:
                 store.query(
                     "TopicA", "all", 1, 0, 1 << 50
@@ -52,7 +52,7 @@ def check(folder: Path, count: int = COUNT, **settings: Any) -> None:
         for queue_id in range(3):
             assert numbers(store, "TopicA", queue_id) == list(range(queue_id, count, 3))
         for number in range(count, count + 9):
-            assert store.append(message(number, queue_id=number % 3)).queue_offset == number // 3
+            assert store.writer.append(message(number, queue_id=number % 3)).queue_offset == number // 3
         for number in range(0, count + 9, 10):
             assert len(store.query("TopicA", f"k{number}", 9, 0, 1 << 50).views) == 1
         assert len(store.query("TopicA", "all", 64, 0, 1 << 50).views) == 64
@@ -213,7 +213,7 @@ def test_old_records_do_not_come_back_behind_new_ones(folder: Path) -> None:
     overwrite(path, victim.commit_log_offset % LOG_SIZE + 120, b"\0")
     config = small_config(folder, move_damaged_log_aside=True)
     with loaded(config, Clock(START_MS + 10_000_000)) as store:
-        assert store.append(message(COUNT - 6, queue_id=0)).physical_offset == victim.commit_log_offset
+        assert store.writer.append(message(COUNT - 6, queue_id=0)).physical_offset == victim.commit_log_offset
     check(folder, count=COUNT - 5)
 
 
@@ -237,7 +237,7 @@ def test_without_log_and_queues_a_store_begins_anew(folder: Path) -> None:
     shutil.rmtree(folder / "consumequeue")
     with loaded(small_config(folder)) as store:
         assert store.topics() == []
-        assert store.append(message()).queue_offset == 0
+        assert store.writer.append(message()).queue_offset == 0
 
 
 def test_first_files_gone_raise_the_minimum(folder: Path) -> None:
@@ -247,7 +247,7 @@ def test_first_files_gone_raise_the_minimum(folder: Path) -> None:
     kept = [record.queue_offset for record in Rebuild(folder).records if record.queue_id == 0]
     with loaded(small_config(folder)) as store:
         assert store.commit_log_min_offset == first
-        assert store.min_offset("TopicA", 0) == kept[0]
+        assert store.search.min_offset("TopicA", 0) == kept[0]
         assert numbers(store, "TopicA", 0) == [3 * offset for offset in kept]
 
 
@@ -263,15 +263,15 @@ def test_first_files_and_queues_gone_fills_with_fillers(folder: Path) -> None:
         assert before > 0
         assert queue.read_bytes()[: before * ENTRY.size] == ENTRY.pack(0, 0x7FFFFFFF, 0) * before
     with loaded(small_config(folder)) as store:
-        assert store.min_offset("TopicA", 0) == kept[0]
+        assert store.search.min_offset("TopicA", 0) == kept[0]
 
 
 async def test_a_topic_created_again_starts_at_zero(folder: Path) -> None:
     with loaded(small_config(folder)) as store:
-        assert await store.delete_topic("TopicA") == 3
+        assert await store.retention.delete_topic("TopicA") == 3
         assert not (folder / "consumequeue" / "TopicA").exists()
         for number in range(5):
-            assert store.append(message(number)).queue_offset == number
+            assert store.writer.append(message(number)).queue_offset == number
     shutil.rmtree(folder / "consumequeue")
     with loaded(small_config(folder)) as store:
         assert numbers(store, "TopicA", 0) == [0, 1, 2, 3, 4]
@@ -299,7 +299,7 @@ def test_other_sizes_are_refused_by_name(folder: Path, settings: dict[str, int],
 def test_the_log_size_of_the_files_is_adopted(folder: Path) -> None:
     check_settings = {"mapped_file_size_commit_log": None}
     with loaded(small_config(folder, **check_settings)) as store:
-        assert store.append(message(COUNT)).queue_offset == COUNT // 3
+        assert store.writer.append(message(COUNT)).queue_offset == COUNT // 3
     assert {path.stat().st_size for path in log_files(folder)} == {LOG_SIZE}
 
 
@@ -362,7 +362,7 @@ def test_queues_that_end_inside_a_record_are_rebuilt(folder: Path) -> None:
 def test_topics_of_transactions_leave_no_units(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number, flag in enumerate((4, 12, 8, 0)):
-            store.append(message(number, sys_flag=flag))
+            store.writer.append(message(number, sys_flag=flag))
     shutil.rmtree(tmp_path / "consumequeue")
     with loaded(small_config(tmp_path)) as store:
         assert numbers(store, "TopicA", 0) == [2, 3]
@@ -380,7 +380,7 @@ def test_a_checkpoint_that_cannot_be_read_is_written_again(
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     with loaded(small_config(tmp_path)) as store:
-        store.append(message(0))
+        store.writer.append(message(0))
         store._checkpoint.log_offset = 0
         store._checkpoint.save(store._checkpoint.content())
     path = tmp_path / "checkpoint"

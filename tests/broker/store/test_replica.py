@@ -54,7 +54,7 @@ def some_messages(seed: int, count: int = 120) -> list[StoreMessage]:
 def source(folder: Path, messages: list[StoreMessage]) -> Iterator[MessageStore]:
     with loaded(small_config(folder)) as store:
         for each in messages:
-            store.append(each)
+            store.writer.append(each)
         yield store
 
 
@@ -67,7 +67,7 @@ def follow(source: MessageStore, target: MessageStore, rng: random.Random, stop:
         offset = stream.next_offset
         part = source.log_part(offset, min(rng.choice([1, 50, 700, 5000, 32768]), end - offset))
         for run in stream.feed(offset, part):
-            target.append_at(run.offset, run.data)
+            target.replica.append_at(run.offset, run.data)
 
 
 def same_files(one: Path, other: Path, log_files: int = 3) -> None:
@@ -117,7 +117,7 @@ def test_listeners_hear_of_every_entry(tmp_path: Path) -> None:
             entry
             for topic in first.topics()
             for queue_id in first.queue_ids(topic)
-            for entry in first.consume_queue_entries(topic, queue_id, 0, 999)
+            for entry in first.search.consume_queue_entries(topic, queue_id, 0, 999)
         ]
     assert sorted(offset for _, _, _, offset, *_ in heard.messages) == sorted(
         offset for offset, _, _ in entries
@@ -129,12 +129,12 @@ def test_a_log_may_begin_at_any_file(tmp_path: Path) -> None:
         stream = RecordStream(LOG_SIZE * 2)
         while part := first.log_part(stream.next_offset, 4096):
             for run in stream.feed(stream.next_offset, part):
-                second.append_at(run.offset, run.data)
+                second.replica.append_at(run.offset, run.data)
         assert second.commit_log_min_offset == LOG_SIZE * 2
         for topic in ("A", "B"):
             for queue_id in first.queue_ids(topic):
-                low = second.min_offset(topic, queue_id)
-                assert second.max_offset(topic, queue_id) == first.max_offset(topic, queue_id)
+                low = second.search.min_offset(topic, queue_id)
+                assert second.search.max_offset(topic, queue_id) == first.search.max_offset(topic, queue_id)
                 assert numbers(second, topic, queue_id) == numbers(first, topic, queue_id)[low:]
     with loaded(small_config(tmp_path / "b")) as again:
         assert again.commit_log_min_offset == LOG_SIZE * 2
@@ -147,7 +147,7 @@ def test_nothing_is_stored_of_what_is_damaged(tmp_path: Path) -> None:
         source(tmp_path / "a", some_messages(3, 20)) as first,
         loaded(small_config(tmp_path / "b")) as second,
     ):
-        whole = bytes(first.log_part(0, first.consume_queue_entries("A", 0, 0, 9)[-1][0]))
+        whole = bytes(first.log_part(0, first.search.consume_queue_entries("A", 0, 0, 9)[-1][0]))
         refused = 0
         for _ in range(60):
             run = bytearray(whole)
@@ -156,11 +156,11 @@ def test_nothing_is_stored_of_what_is_damaged(tmp_path: Path) -> None:
             assert before == 0
             with loaded(small_config(tmp_path / "c")) as third:
                 try:
-                    third.append_at(0, bytes(run))
+                    third.replica.append_at(0, bytes(run))
                 except ReplicaRefused:
                     refused += 1
                     assert third.commit_log_max_offset == 0
-                    assert not third.get("A", 0, 0, 9).count
+                    assert not third.reader.get("A", 0, 0, 9).count
             for path in sorted((tmp_path / "c").rglob("*"), reverse=True):
                 path.unlink() if path.is_file() else path.rmdir()
         assert refused > 40  # a flipped bit of a time, a host or a property is none that can be seen
@@ -171,11 +171,11 @@ def test_an_empty_store_begins_with_a_file(tmp_path: Path, offset: int) -> None:
     with source(tmp_path / "a", [message(1)]) as first, loaded(small_config(tmp_path / "b")) as second:
         run = bytes(first.log_part(0, 4096))
         with pytest.raises(ReplicaRefused, match="mappedFileSizeCommitLog"):
-            second.append_at(offset, run)
-        second.append_at(0, run)
+            second.replica.append_at(offset, run)
+        second.replica.append_at(0, run)
         for wrong in (0, second.commit_log_max_offset + offset):
             with pytest.raises(ReplicaRefused, match="do not continue"):
-                second.append_at(wrong, run)
+                second.replica.append_at(wrong, run)
 
 
 def test_files_of_another_size(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_files_of_another_size(tmp_path: Path) -> None:
         ):
             follow(first, second, random.Random(0))
     with loaded(small_config(tmp_path / "c")) as third, pytest.raises(ReplicaRefused, match="a file ends"):
-        third.append_at(0, encode_filler(LOG_SIZE))
+        third.replica.append_at(0, encode_filler(LOG_SIZE))
 
 
 async def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ async def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
         small_config(tmp_path / "a"), now_ms=Clock(step=7), store_host=HOST, in_thread=inline
     ) as first:
         for number in range(30):
-            first.append(message(number))
-        await first.delete_topic("TopicA")
+            first.writer.append(message(number))
+        await first.retention.delete_topic("TopicA")
         for number in range(30, 40):
-            first.append(message(number))
+            first.writer.append(message(number))
         with loaded(small_config(tmp_path / "b")) as second:
             follow(first, second, random.Random(0))
             assert numbers(second, "TopicA", 0) == list(range(30, 40))
@@ -215,8 +215,8 @@ async def test_a_cut_leaves_what_was_before(tmp_path: Path) -> None:
         in_thread=inline,
     ) as store:
         for number in range(300):
-            store.append(message(number, queue_id=number % 2, size=300))
-        kept = store.consume_queue_entries("TopicA", 0, 80, 1)[0][0]
+            store.writer.append(message(number, queue_id=number % 2, size=300))
+        kept = store.search.consume_queue_entries("TopicA", 0, 80, 1)[0][0]
         assert store.last_record_before(kept + 1) == store.last_record_before(kept)
         await store.make_durable()
         log = (tmp_path / "b" / "commitlog").iterdir()
@@ -225,14 +225,14 @@ async def test_a_cut_leaves_what_was_before(tmp_path: Path) -> None:
         assert store.commit_log_max_offset == kept
         assert store.flushed_offset == kept
         assert numbers(store, "TopicA", 0) == list(range(0, 160, 2))
-        assert store.get("TopicA", 0, 80, 1).status is GetStatus.OFFSET_OVERFLOW_ONE
+        assert store.reader.get("TopicA", 0, 80, 1).status is GetStatus.OFFSET_OVERFLOW_ONE
         assert len(store.query("TopicA", "k11", 9, 0, 2**62).views) == 1
         assert store.query("TopicA", "k200", 9, 0, 2**62).views == []
         copies = sorted(folder.iterdir())
         begin = int(copies[0].name)
         assert b"".join(path.read_bytes() for path in copies).rstrip(b"\0") == before[begin:].rstrip(b"\0")
         for number in range(500, 520):
-            store.append(message(number))
+            store.writer.append(message(number))
         assert numbers(store, "TopicA", 0)[80:] == list(range(500, 520))
         left = killed(tmp_path / "b", tmp_path / "c")
     for folder in (tmp_path / "b", left):
@@ -245,7 +245,7 @@ def record_of(folder: Path, topic: str, queue_id: int, queue_offset: int) -> byt
     """A whole record at commit-log offset 0, whatever it says about its queue."""
     name = b"T" * len(topic.encode())
     with loaded(small_config(folder)) as store:
-        store.append(message(topic=name.decode()))
+        store.writer.append(message(topic=name.decode()))
         record = bytes(store.log_part(0, LOG_SIZE)).replace(name, topic.encode(), 1)
     head = bytearray(record)
     head[12:16] = queue_id.to_bytes(4, "big", signed=True)
@@ -275,7 +275,7 @@ def test_a_record_of_a_queue_that_cannot_be(
     record = record_of(tmp_path / "other", topic, queue_id, queue_offset)
     store, after = tmp_path / "own" / "a", tmp_path / "own" / "b"
     with loaded(small_config(store)) as one:
-        assert one.append_at(0, record) == len(record)
+        assert one.replica.append_at(0, record) == len(record)
         killed(store, after)
     assert "is of no queue that can be; it has no entry" in caplog.text
     shutil.rmtree(after / "consumequeue", ignore_errors=True)

@@ -71,7 +71,7 @@ def store(tmp_path: Path, clock: Clock, disk: FilledDisk) -> Iterator[MessageSto
     """230 messages in seven log files, the disk half full, no hour to delete."""
     with loaded(small_config(tmp_path, delete_when=NEVER), clock, disk) as store:
         for number in range(COUNT):
-            store.append(message(number, size=300))
+            store.writer.append(message(number, size=300))
         assert len(logs(tmp_path)) == 7
         age(tmp_path, 1)
         yield store
@@ -105,9 +105,9 @@ async def test_expired_files_go_but_the_last(
     store.retention.request_runs()
     assert await store.retention.run_once() == 3
     assert store.commit_log_min_offset == 3 * LOG_SIZE
-    first = store.min_offset("TopicA", 0)
+    first = store.search.min_offset("TopicA", 0)
     assert numbers(store, "TopicA", 0) == list(range(first, COUNT))
-    assert store.get("TopicA", 0, first - 1, 1).status is GetStatus.OFFSET_TOO_SMALL
+    assert store.reader.get("TopicA", 0, first - 1, 1).status is GetStatus.OFFSET_TOO_SMALL
     age(tmp_path, 73)
     assert await store.retention.run_once() == 3
     assert len(logs(tmp_path)) == 1
@@ -120,7 +120,7 @@ async def test_queue_and_index_files_follow(
     store.query("TopicA", "all", 1, 0, 1)
     index_files = len(list((tmp_path / "index").iterdir()))
     age(tmp_path, 73)
-    assert await store.delete_expired_files() == 6
+    assert await store.retention.delete_expired_files() == 6
     assert len(list((tmp_path / "consumequeue" / "TopicA" / "0").iterdir())) < queue_files - 8
     assert len(list((tmp_path / "index").iterdir())) < index_files
     assert store.query("TopicA", f"k{COUNT - 1}", 9, 0, 1 << 50).views
@@ -151,7 +151,7 @@ async def test_a_full_disk_deletes(
     disk.percent = percent
     assert await store.retention.run_once() == deleted
     assert store.stats.writable is writable
-    assert (store.append(message()).status is PutStatus.PUT_OK) is writable
+    assert (store.writer.append(message()).status is PutStatus.PUT_OK) is writable
     disk.percent = 50.0
     await store.retention.run_once()
     assert store.stats.writable
@@ -165,7 +165,7 @@ async def test_a_disk_with_hardly_any_room_left_is_noticed_while_writing(
         disk.least_free -= 1
         results = []
         for number in range(2000):
-            results.append(store.append(message(number, size=900)).status)
+            results.append(store.writer.append(message(number, size=900)).status)
             await trio.lowlevel.checkpoint()
         refused = results.index(PutStatus.SERVICE_NOT_AVAILABLE)
         assert 0 < refused < SPACE_STEP / 900 + 10
@@ -175,7 +175,7 @@ async def test_a_disk_with_hardly_any_room_left_is_noticed_while_writing(
         assert not store.stats.writable
         disk.least_free = LEAST_FREE
         await store.retention.run_once()
-        assert store.append(message()).status is PutStatus.PUT_OK
+        assert store.writer.append(message()).status is PutStatus.PUT_OK
 
 
 async def test_room_is_checked_every_megabyte(
@@ -185,7 +185,7 @@ async def test_room_is_checked_every_megabyte(
     async with open_store(config, now_ms=Clock(NOW), store_host=HOST, in_thread=inline, disk=disk) as store:
         disk.checks = 0
         for number in range(4000):
-            store.append(message(number, size=900))
+            store.writer.append(message(number, size=900))
             await trio.lowlevel.checkpoint()
         assert disk.checks in (
             store.commit_log_max_offset // SPACE_STEP,
@@ -196,9 +196,9 @@ async def test_room_is_checked_every_megabyte(
 async def test_views_of_deleted_files_stay_readable(
     tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
 ) -> None:
-    view = store.get("TopicA", 0, 0, 1).views[0]
+    view = store.reader.get("TopicA", 0, 0, 1).views[0]
     age(tmp_path, 73)
-    assert await store.delete_expired_files() == 6
+    assert await store.retention.delete_expired_files() == 6
     assert not (tmp_path / "commitlog" / f"{0:020d}").exists()
     assert bytes(view)[88:90] == b"0:"
 
@@ -224,7 +224,7 @@ async def test_the_hour_of_delete_when(tmp_path: Path, autojump_clock: trio.test
     every_hour = ";".join(f"{hour:02d}" for hour in range(24))
     with loaded(small_config(tmp_path, delete_when=every_hour), Clock(NOW), FilledDisk()) as store:
         for number in range(50):
-            store.append(message(number, size=300))
+            store.writer.append(message(number, size=300))
         age(tmp_path, 73)
         assert await store.retention.run_once() == 1
 
@@ -233,18 +233,18 @@ async def test_queues_without_records_are_cleaned(
     tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
 ) -> None:
     for number in range(120):
-        store.append(message(number, topic="Other", size=300))
+        store.writer.append(message(number, topic="Other", size=300))
     age(tmp_path, 73)
-    assert await store.delete_expired_files() == 9
-    assert store.max_offset("TopicA", 0) == store.min_offset("TopicA", 0) == COUNT
-    assert await store.clean_expired_consume_queues() == 1
+    assert await store.retention.delete_expired_files() == 9
+    assert store.search.max_offset("TopicA", 0) == store.search.min_offset("TopicA", 0) == COUNT
+    assert await store.retention.clean_expired_consume_queues() == 1
     assert store.topics() == ["Other"]
 
 
 async def test_unused_topics_go(store: MessageStore) -> None:
     for topic in ("Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"):
-        store.append(message(topic=topic))
-    assert await store.clean_unused(["Other"]) == 1
+        store.writer.append(message(topic=topic))
+    assert await store.retention.clean_unused(["Other"]) == 1
     assert store.topics() == ["Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"]
 
 
@@ -265,7 +265,7 @@ async def test_retention_goes_on_after_an_error_of_the_disk(
         await trio.sleep(FIRST_RUN_S * 4)
         assert supervisor.errors == {"retention": 2}
     assert [path.name for path in logs(tmp_path)] == [f"{n * LOG_SIZE:020d}" for n in range(3, 7)]
-    assert store.append(message(COUNT, size=300)).status is PutStatus.PUT_OK
+    assert store.writer.append(message(COUNT, size=300)).status is PutStatus.PUT_OK
 
 
 async def test_a_file_that_cannot_be_removed_keeps_those_behind_it(
@@ -275,9 +275,9 @@ async def test_a_file_that_cannot_be_removed_keeps_those_behind_it(
     disk.failures["unlink"] = 2
     for _ in range(2):
         with pytest.raises(OSError, match="unlink"):
-            await store.delete_expired_files()
+            await store.retention.delete_expired_files()
         assert len(logs(tmp_path)) == 7, "a gap would keep the store from opening"
-    await store.delete_expired_files()
+    await store.retention.delete_expired_files()
     assert len(logs(tmp_path)) == 4
 
 
@@ -295,7 +295,7 @@ async def test_queue_and_index_files_follow_when_the_disk_lets_them(
     age(tmp_path, 73)
     disk.failures[folder] = 1
     with pytest.raises(OSError, match=folder):
-        await store.delete_expired_files()
+        await store.retention.delete_expired_files()
     assert len(logs(tmp_path)) == 1
     await store.retention.run_once()
     assert len(files_of(tmp_path / folder)) < len(files)
@@ -310,10 +310,10 @@ async def test_nothing_is_removed_after_a_failed_flush(autojump_clock: trio.test
     config = small_config(Path("/store"), file_reserved_time=0)
     async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=disk) as store:
         for number in range(COUNT):
-            store.append(message(number))
+            store.writer.append(message(number))
         disk.on_call = fail
         assert not await store.make_durable()
-        assert await store.delete_expired_files() == 0
+        assert await store.retention.delete_expired_files() == 0
 
 
 async def test_queue_offsets_stay_given_when_the_power_fails(autojump_clock: trio.testing.MockClock) -> None:
@@ -322,17 +322,17 @@ async def test_queue_offsets_stay_given_when_the_power_fails(autojump_clock: tri
     config = small_config(Path("/store"), file_reserved_time=0)
     async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=disk) as store:
         for number in range(3):
-            store.append(message(number, queue_id=1))
+            store.writer.append(message(number, queue_id=1))
         for number in range(COUNT):
-            store.append(message(number))
+            store.writer.append(message(number))
         await store.make_durable()
-        assert await store.delete_expired_files()
+        assert await store.retention.delete_expired_files()
         assert store.commit_log_min_offset > 0
         after = [disk.power_cut(Journal.NONE) for _ in range(10)]
     for one in after:
         async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=one) as store:
-            assert store.max_offset("TopicA", 1) == 3
-            assert store.append(message(3, queue_id=1)).queue_offset == 3
+            assert store.search.max_offset("TopicA", 1) == 3
+            assert store.writer.append(message(3, queue_id=1)).queue_offset == 3
 
 
 async def test_a_topic_that_is_created_again_keeps_its_files(autojump_clock: trio.testing.MockClock) -> None:
@@ -347,14 +347,14 @@ async def test_a_topic_that_is_created_again_keeps_its_files(autojump_clock: tri
     async with open_store(config, now_ms=clock, store_host=HOST, in_thread=slow, disk=disk) as store:
         for number in range(COUNT):
             for topic in ("Again", "Other"):
-                await store.when_ready(store.append, message(number, topic=topic))
+                await store.when_ready(store.writer.append, message(number, topic=topic))
         disk.forget_pages()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.delete_expired_files)
-            while store.min_offset("Again", 0) == 0:  # noqa: ASYNC110  nothing tells of it
+            nursery.start_soon(store.retention.delete_expired_files)
+            while store.search.min_offset("Again", 0) == 0:  # noqa: ASYNC110  nothing tells of it
                 await trio.sleep(0.1)
-            await store.delete_topic("Again")
-            again = await store.when_ready(store.append, message(COUNT, topic="Again"))
+            await store.retention.delete_topic("Again")
+            again = await store.when_ready(store.writer.append, message(COUNT, topic="Again"))
         first = config.root / "consumequeue" / "Again" / "0" / f"{0:020d}"
         assert again.queue_offset == 0
         assert first in disk.contents()

@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
     with loaded(small_config(tmp_path), clock) as store:
         for number in range(40):
             clock.now = START_MS + number * 100
-            store.append(message(number))
+            store.writer.append(message(number))
         for number, path in enumerate(sorted((tmp_path / "consumequeue" / "TopicA" / "0").iterdir())):
             last = min((number + 1) * UNITS, 40) - 1
             os.utime(path, ns=(0, (START_MS + last * 100) * 1_000_000))
@@ -53,43 +53,43 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
     ],
 )
 def test_nearest_in_time(store: MessageStore, after: int, offset: int) -> None:
-    assert store.offset_by_time("TopicA", 0, START_MS + after) == offset
+    assert store.search.offset_by_time("TopicA", 0, START_MS + after) == offset
 
 
 def test_the_file_is_chosen_by_its_modification_time(tmp_path: Path, store: MessageStore) -> None:
     """As Java does: a file that looks younger than it is hides the files behind it."""
     first = sorted((tmp_path / "consumequeue" / "TopicA" / "0").iterdir())[0]
     os.utime(first, ns=(0, (START_MS + 9_999) * 1_000_000))
-    assert store.offset_by_time("TopicA", 0, START_MS + 3000) == UNITS - 1
+    assert store.search.offset_by_time("TopicA", 0, START_MS + 3000) == UNITS - 1
 
 
 def test_units_below_the_minimum_do_not_count(store: MessageStore) -> None:
     store._queues.ensure("TopicA", 0).min_offset = 20
-    assert store.offset_by_time("TopicA", 0, START_MS + 2000) == 20
-    assert store.offset_by_time("TopicA", 0, START_MS + 1700) == 20
-    assert store.earliest_store_time("TopicA", 0) == START_MS + 2000
-    assert store.store_time("TopicA", 0, 19) == -1
+    assert store.search.offset_by_time("TopicA", 0, START_MS + 2000) == 20
+    assert store.search.offset_by_time("TopicA", 0, START_MS + 1700) == 20
+    assert store.search.earliest_store_time("TopicA", 0) == START_MS + 2000
+    assert store.search.store_time("TopicA", 0, 19) == -1
 
 
 def test_times_of_messages(store: MessageStore) -> None:
-    assert store.store_time("TopicA", 0, 7) == START_MS + 700
-    assert store.store_time("TopicA", 0, 40) == -1
-    assert store.store_time("TopicA", 3, 0) == -1
-    assert store.earliest_store_time() == START_MS
+    assert store.search.store_time("TopicA", 0, 7) == START_MS + 700
+    assert store.search.store_time("TopicA", 0, 40) == -1
+    assert store.search.store_time("TopicA", 3, 0) == -1
+    assert store.search.earliest_store_time() == START_MS
 
 
 def test_what_does_not_exist(tmp_path: Path, store: MessageStore) -> None:
-    assert store.offset_by_time("TopicB", 0, START_MS) == 0
-    assert store.earliest_store_time("TopicB", 0) == -1
+    assert store.search.offset_by_time("TopicB", 0, START_MS) == 0
+    assert store.search.earliest_store_time("TopicB", 0) == -1
     with loaded(small_config(tmp_path / "empty")) as empty:
-        assert empty.earliest_store_time() == -1
+        assert empty.search.earliest_store_time() == -1
 
 
 def test_a_query_returns_no_more_than_a_reply_holds(tmp_path: Path) -> None:
     """The newest of 40 messages of 1 MB that share a key."""
     with loaded(small_config(tmp_path, mapped_file_size_commit_log=4 << 20)) as store:
         for number in range(40):
-            store.append(message(number, size=1_000_000))
+            store.writer.append(message(number, size=1_000_000))
         views = store.query("TopicA", "all", 64, 0, 1 << 50).views
         assert sum(map(len, views)) < 15 << 20
         assert [int(bytes(view[88:]).split(b":")[0]) for view in views] == list(range(25, 40))
@@ -104,15 +104,15 @@ def test_a_search_of_a_long_chain_takes_steps(tmp_path: Path, monkeypatch: pytes
     ) as store:
         for number in range(100):
             clock.now = START_MS + number * 1000
-            store.append(message(number))
+            store.writer.append(message(number))
         store.query("TopicA", "all", 1, 0, 1)  # writes what was gathered
-        search = store.search("TopicA", "all", 64, START_MS, START_MS + 1000)
+        search = store.key_search("TopicA", "all", 64, START_MS, START_MS + 1000)
         steps = 1
         while not search.advance():
             steps += 1
         assert steps >= 100 / 4
         assert [decode_record(view).queue_offset for view in store.found(search).views] == [0, 1]
-        again = store.search("TopicA", "all", 64, START_MS, START_MS + 1000)
+        again = store.key_search("TopicA", "all", 64, START_MS, START_MS + 1000)
         again.advance()
         for file in store._index.files:  # type: ignore[union-attr]
             file.destroy()
@@ -124,8 +124,8 @@ def test_a_search_of_a_long_chain_takes_steps(tmp_path: Path, monkeypatch: pytes
 def test_a_search_goes_on_where_it_waited_for_the_disk(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number in range(10):
-            store.append(message(number))
-        search = store.search("TopicA", "all", 64, 0, 1 << 50)
+            store.writer.append(message(number))
+        search = store.key_search("TopicA", "all", 64, 0, 1 << 50)
         is_cold, asked = itertools.cycle([True, False]), []
 
         def require(_segment: Segment, position: int, _length: int) -> None:

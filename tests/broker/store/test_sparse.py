@@ -66,7 +66,7 @@ async def filled(disk: Disk, root: Path, messages: list[StoreMessage], *, killed
         config, now_ms=Clock(step=7), store_host=HOST, in_thread=inline, disk=disk
     ) as store:
         for one in messages:
-            assert (await store.when_ready(store.append, one)).status.name == "PUT_OK"
+            assert (await store.when_ready(store.writer.append, one)).status.name == "PUT_OK"
         if killed:
             assert isinstance(disk, SimulatedDisk)
             after = disk.killed()
@@ -76,7 +76,7 @@ async def filled(disk: Disk, root: Path, messages: list[StoreMessage], *, killed
 def bodies(store: MessageStore, queue_id: int = 0) -> int:
     """The number of messages of a queue that are read."""
     count = 0
-    while (found := store.get("TopicA", queue_id, count, 32)).count:
+    while (found := store.reader.get("TopicA", queue_id, count, 32)).count:
         count += found.count
     return count
 
@@ -119,7 +119,7 @@ async def test_a_record_that_ends_in_a_hole(loss: Loss, killed: bool) -> None:
     with loaded(CONFIG, disk=disk) as store:
         assert store.commit_log_max_offset == PAGE + 2
         assert bodies(store) == 1
-        assert store.append(plain(b"next")).physical_offset == PAGE + 2
+        assert store.writer.append(plain(b"next")).physical_offset == PAGE + 2
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -132,7 +132,7 @@ async def test_a_queue_entry_that_ends_in_a_hole(loss: Loss) -> None:
     loss(disk)
     disk.unlink(CONFIG.checkpoint_file)
     with loaded(CONFIG, disk=disk) as store:
-        assert (bodies(store), store.max_offset("TopicA", 0)) == (count, count)
+        assert (bodies(store), store.search.max_offset("TopicA", 0)) == (count, count)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

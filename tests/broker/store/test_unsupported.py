@@ -54,7 +54,7 @@ def test_all_of_it_is_named_and_nothing_is_touched(copy_java_store: Copy) -> Non
 def test_it_starts_without_them(copy_java_store: Copy) -> None:
     root = copy_java_store("store-five").root
     with loaded(small_config(root, **SIZES, ignore_unsupported=True)) as store:
-        assert store.max_offset("FiveZip", 0) > 0
+        assert store.search.max_offset("FiveZip", 0) > 0
 
 
 def test_what_is_left_is_named(copy_java_store: Copy) -> None:
@@ -84,8 +84,8 @@ def test_a_topic_with_batch_queues_gets_no_plain_one(copy_java_store: Copy) -> N
     root = copy_java_store("store-five").root
     for _ in range(2):
         with loaded(small_config(root, **SIZES, ignore_unsupported=True, check_store_on_start=True)) as store:
-            status = store.append(message(0, topic="FiveBatchCQ")).status
+            status = store.writer.append(message(0, topic="FiveBatchCQ")).status
             assert status is PutStatus.MESSAGE_ILLEGAL
-            assert store.append(message(0, topic="FiveZip")).status is PutStatus.PUT_OK
+            assert store.writer.append(message(0, topic="FiveZip")).status is PutStatus.PUT_OK
             assert "FiveBatchCQ" not in store.topics()
         assert not (root / "consumequeue" / "FiveBatchCQ").exists()

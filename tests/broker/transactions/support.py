@@ -96,7 +96,7 @@ async def answer(client: Client, state: int, number: int = -1) -> Reply:
 def log(store: MessageStore) -> list[MessageExt]:
     """Every record of a commit log that has one file."""
     records, offset = [], store.commit_log_min_offset
-    while (record := store.record_at(offset)) is not None:
+    while (record := store.search.record_at(offset)) is not None:
         records.append(decode_record(record))
         offset += len(record)
     return records

@@ -93,7 +93,7 @@ async def test_a_record_inside_a_body_is_not_a_half_message(tmp_path: Path) -> N
         client = broker.client()
         sent = await send_half(client)
         (half,) = log(broker.context.store)
-        forged = bytes(broker.context.store.record_at(half.commit_log_offset) or b"")
+        forged = bytes(broker.context.store.search.record_at(half.commit_log_offset) or b"")
         at = parse_offset_msg_id((await client.send("T", forged)).ext["msgId"])[2] + 88
         reply = await client.ask(37, end_header(int(sent.ext["queueOffset"]), at))
         assert (reply.code, reply.remark) == (1, "The commit log offset wrong")

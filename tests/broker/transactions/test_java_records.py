@@ -178,15 +178,19 @@ async def test_checks_continue_in_a_folder_of_java(
     root = copy_java_store("store-clean").root
     async with fake_broker(root, an_hour_later, **JAVA_FILES) as broker:
         store = broker.context.store
-        assert broker.context.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == store.max_offset(HALF, 0) == 177
+        assert (
+            broker.context.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0)
+            == store.search.max_offset(HALF, 0)
+            == 177
+        )
         client = await producer(broker, "seed_tx_producer")
         await trio.sleep(61)
         assert questions(client) == []
-        assert store.max_offset(HALF, 0) == 177
-        parked = store.get(GIVEN_UP, 0, 0, 1)
+        assert store.search.max_offset(HALF, 0) == 177
+        parked = store.reader.get(GIVEN_UP, 0, 0, 1)
         given_up = decode_record(bytes(parked.views[0]))
         assert (await client.ask(323, {"msgId": given_up.offset_msg_id})).code == 0
-        assert store.max_offset(HALF, 0) == 178
+        assert store.search.max_offset(HALF, 0) == 178
 
 
 async def test_a_second_scan_of_a_java_folder_checks_only_open_messages(

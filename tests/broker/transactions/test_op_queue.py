@@ -13,7 +13,7 @@ from tests.broker.transactions.support import OP
 
 def write(broker: FakeBroker, *bodies: bytes) -> None:
     for body in bodies:
-        broker.context.store.append(StoreMessage(OP, 0, body, {}, b"TAGS\x01d", 0, pack_host(*HOST)))
+        broker.context.store.writer.append(StoreMessage(OP, 0, body, {}, b"TAGS\x01d", 0, pack_host(*HOST)))
 
 
 def read_all(queue: OpQueue) -> int:

@@ -201,7 +201,7 @@ async def test_properties_that_do_not_parse_are_stored_as_they_are_read(tmp_path
     async with fake_broker(tmp_path) as broker:
         await requester(broker)
         await reply_to(broker.client(), properties={**REPLY_PROPERTIES, "TTL!8000\x02a": "b"})
-        record = broker.context.store.record_at(0)
+        record = broker.context.store.search.record_at(0)
         assert record is not None
         assert b"TTL!8000" not in bytes(record)
         assert decode_record(record).properties == {**REPLY_PROPERTIES, "a": "b"}

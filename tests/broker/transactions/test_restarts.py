@@ -157,9 +157,9 @@ async def test_removed_half_messages_are_skipped(tmp_path: Path, autojump_clock:
         store = broker.context.store
         await send_half(client, b"kept")
         await trio.sleep(20)
-        first = store.consume_queue_entries(HALF, 0, 0, 1)[0]
+        first = store.search.consume_queue_entries(HALF, 0, 0, 1)[0]
         os.utime(min((tmp_path / "commitlog").iterdir()), (0, 0))
         assert (await client.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)).code == 0
-        assert store.record_at_size(first[0], first[1]) is None
+        assert store.search.record_at_size(first[0], first[1]) is None
         await trio.sleep(MINUTE)
         assert [message.body for _, message in questions(client)] == [b"kept"]

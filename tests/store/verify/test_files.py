@@ -151,7 +151,7 @@ def great_log(tmp_path: Path) -> CommitLogFiles:
     """Makes two files of 6 MB with whole records."""
     with loaded(small_config(tmp_path, mapped_file_size_commit_log=6 << 20)) as store:
         for number in range(100):
-            store.append(message(number, size=100_000))
+            store.writer.append(message(number, size=100_000))
     return CommitLogFiles(tmp_path)
 
 
@@ -308,7 +308,7 @@ def test_queues_with_an_extension_are_sound(tmp_path: Path) -> None:
     """Their entries hold addresses in place of tags codes."""
     with loaded(small_config(tmp_path, enable_consume_queue_ext=True)) as store:
         for number in range(20):
-            store.append(message(number))
+            store.writer.append(message(number))
     assert is_address(
         ENTRY.unpack_from((tmp_path / "consumequeue/TopicA/0" / f"{0:020d}").read_bytes(), 0)[2]
     )

@@ -73,10 +73,10 @@ def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
     """Only the offsets of its old records are behind the end of its new queue."""
     with loaded(small_config(tmp_path, message_index_enable=False)) as store:
         for number in range(10):
-            store.append(message(number))
-        trio.run(store.delete_topic, "TopicA")
+            store.writer.append(message(number))
+        trio.run(store.retention.delete_topic, "TopicA")
         for number in range(3):
-            store.append(message(number))
+            store.writer.append(message(number))
     (tmp_path / "abort").unlink(missing_ok=True)
     save_topics(tmp_path, "TopicA")
     report = verified(tmp_path)
@@ -89,10 +89,10 @@ def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
 def test_a_deleted_topic_that_no_message_came_to(tmp_path: Path) -> None:
     """Its records are no longer its own, so it misses no queue, and a rebuild does not bring them back."""
     with loaded(small_config(tmp_path)) as store:
-        store.append(message(0, topic="TopicB"))
+        store.writer.append(message(0, topic="TopicB"))
         for number in range(10):
-            store.append(message(number))
-        trio.run(store.delete_topic, "TopicA")
+            store.writer.append(message(number))
+        trio.run(store.retention.delete_topic, "TopicA")
     (tmp_path / "abort").unlink(missing_ok=True)
     shutil.rmtree(tmp_path / "index", ignore_errors=True)
     save_topics(tmp_path, "TopicA", "TopicB")

@@ -147,7 +147,7 @@ def test_what_the_writer_has_not_settled_is_left(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         back = ReadBack(tmp_path, 0, slots=SLOTS, file_size=LOG_SIZE)
         for number in range(400):
-            store.append(message(number, queue_id=number % 3))
+            store.writer.append(message(number, queue_id=number % 3))
             if number % 7 == 0:
                 while back.position < store.commit_log_max_offset:
                     assert back.check(store.commit_log_max_offset) is None
@@ -165,7 +165,7 @@ def test_items_that_are_half_written_are_left(tmp_path: Path) -> None:
     """A writer raises the count first, then writes items and slots, then the rest of the header."""
     with loaded(small_config(tmp_path)) as store:
         for number in range(4):
-            store.append(message(number))
+            store.writer.append(message(number))
         assert store._index is not None
         store._index.drain(may_create=True)
         end = store.commit_log_max_offset
@@ -186,12 +186,12 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
     """Records of the first one have no entries, which is no damage; another first entry would be."""
     with loaded(small_config(tmp_path)) as store:
         for number in range(5):
-            store.append(message(number))
+            store.writer.append(message(number))
         second = store.commit_log_max_offset
         runs = bytes(store.log_part(0, second))
     copy = tmp_path / "copy"
     with loaded(small_config(copy)) as store:
-        store.append_at(0, runs)
+        store.replica.append_at(0, runs)
         again = bytearray(runs)
         for at in (
             position for position in range(len(again)) if again[position : position + 2] == b"\xda\xa3"
@@ -199,7 +199,7 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
             start = at - 4
             own = int.from_bytes(again[start + 28 : start + 36], "big")
             again[start + 28 : start + 36] = (own + second).to_bytes(8, "big")
-        store.append_at(second, bytes(again))
+        store.replica.append_at(second, bytes(again))
         back = ReadBack(copy, 0, slots=SLOTS, file_size=LOG_SIZE)
         assert back.check(store.commit_log_max_offset) is None
         queue = next((copy / "consumequeue").glob("*/*/0*"))
@@ -212,10 +212,10 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
 def test_a_record_of_a_queue_that_cannot_be(tmp_path: Path) -> None:
     """The copy has the record, as its master does, and no entry: its queue would be elsewhere."""
     with loaded(small_config(tmp_path / "a")) as store:
-        store.append(message(topic="T" * 5))
+        store.writer.append(message(topic="T" * 5))
         record = bytes(store.log_part(0, LOG_SIZE)).replace(b"TTTTT", b"../up", 1)
     with loaded(small_config(tmp_path / "b")) as store:
-        store.append_at(0, record)
+        store.replica.append_at(0, record)
         finding = ReadBack(tmp_path / "b", 0, slots=SLOTS, file_size=LOG_SIZE).check(len(record))
     path = tmp_path / "b" / "commitlog" / ("0" * 20)
     text = "there is no topic '../up' with a queue 0 and offset 0"
