@@ -48,8 +48,8 @@ class MessageStore:
     """The message store; `open_store` creates one. Offsets named physical are bytes in the commit log, others
     are numbers in a queue; times are in ms.
 
-    `writer` stores messages, `replica` the records of a master; `reader` serves pulls, `search` finds entries,
-    records and times; `retention` deletes files and queues.
+    `writer` stores messages, `replica` the records of a master; `reader` serves pulls, `search` finds
+    entries, records and times; `retention` deletes files and queues.
     """
 
     cuts = 0

@@ -23,7 +23,7 @@ from rmqcli.codec.remoting.frame import encode_frame
 from tests.broker.support import pull_header, send_header, subscription
 
 GROUPS = 3
-OURS = ("broker.", "codec.")
+OURS = ("rmqcli.broker.", "rmqcli.codec.")
 MOST_OF_BROKER: Mapping[str, int] = {"StoreRates._samples": KEPT, "Totals": KEPT}
 """Tables that time fills, and their limits; other tests may have brokers in this process."""
 

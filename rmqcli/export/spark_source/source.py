@@ -28,7 +28,8 @@ from rmqcli.export.spark_source.rows import Columns, spark_schema
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.batch import BatchReader
-    from rmqcli.export.spark_source.stream import StreamReader, StreamWriter
+    from rmqcli.export.spark_source.stream import StreamReader
+    from rmqcli.export.spark_source.stream_writer import StreamWriter
     from rmqcli.export.spark_source.writer import Writer
 
 
@@ -71,7 +72,7 @@ class RocketMQ(DataSource):
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         with needing("streaming writes", "4.1"):
-            from rmqcli.export.spark_source.stream import StreamWriter
+            from rmqcli.export.spark_source.stream_writer import StreamWriter
 
         return StreamWriter(self._write_options(schema, overwrite))
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import trio
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -37,11 +37,10 @@ from rmqcli.export.spark_source.offsets import (
     queues_to_json,
 )
 from rmqcli.export.spark_source.option_values import OptionError
-from rmqcli.export.spark_source.options import ReadOptions, WriteOptions
+from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import opened, plainly, reading
 from rmqcli.export.spark_source.planning import for_all, lose, planned, queues_of, resolved
 from rmqcli.export.spark_source.rows import Columns
-from rmqcli.export.spark_source.writer import RowSender, Sent
 from rmqcli.render.output import warn
 
 
@@ -182,13 +181,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _brokers(queues: Iterable[MessageQueue]) -> set[str]:
     return {queue.broker_name for queue in queues}
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """Streaming append."""
-
-    def __init__(self, options: WriteOptions) -> None:
-        self.sender = RowSender(options)
-
-    def write(self, iterator: Iterator[Any]) -> Sent:
-        return self.sender.send(iterator)
