@@ -1,4 +1,4 @@
-"""Stored records as Arrow record batches, one row each, with the columns of SCHEMA. Needs PyArrow.
+"""Stored records as Arrow record batches, one row each, with the columns of `schema`. Needs PyArrow.
 
 Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 """
@@ -30,7 +30,8 @@ from rmqcli.codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
 # The Arrow and Parquet schema of every export. Needs PyArrow.
 #
-# A row has the values of `rmqcli.codec.store.record.decode_record`. Times are UTC microseconds, as Spark needs.
+# A row has the values of `rmqcli.codec.records.reading.decode_record`. Times are UTC microseconds, as Spark
+# needs.
 
 _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
@@ -149,10 +150,6 @@ def _mixed_offset_msg_ids(rows: FixedColumns) -> pa.Array:
     ]
     return pa.array(ids, pa.string())
 
-
-# Stored records as Arrow record batches, one row each, in the schema of `schema`. Needs PyArrow.
-#
-# Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024

@@ -202,12 +202,6 @@ def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePair
     return AlikePairs(rows, offsets, names, codes, widths, data, {})
 
 
-# The properties texts of many records, split at once by the rules of `rmqcli.codec.properties`. Needs PyArrow.
-#
-# Texts of a common shape are left to `property_shapes`. Each of the others gets a \x02 in front, so
-# that every pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow
-# copies the names and values between them.
-
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int64
 
 

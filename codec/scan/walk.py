@@ -42,18 +42,6 @@ hundred.
 _SEARCH_BYTES = 1 << 16
 """The number of bytes that are searched for the first record of a lane."""
 
-# A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
-#
-# Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
-
-# A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
-#
-# Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
-
-# A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
-#
-# Only size and magic are checked; `rmqcli.codec.scan.columns` checks the lengths inside.
-
 _size_and_magic = HEAD.unpack_from
 # The two magics differ only in their last byte; the literal prefix makes the search fast.
 _MAGIC_PREFIX = re.escape(MAGIC_V1.to_bytes(4, "big")[:3])

@@ -21,14 +21,6 @@ from construct import Int32sb, Int64sb
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer, fused
 
-# Index files: commit-log offsets by the hashes of message keys (Java classes `IndexFile`, `IndexHeader`).
-#
-# A file has a header (40 bytes), slots (int32: the number of the newest item of a hash, 0 for none), and
-# items (20 bytes each, linked to the next older one of the slot). Items are numbered from 1; item 0 is
-# never used, so `index_count` of an empty file is 1 and a file with room for n items holds n - 1.
-# `rmqcli.codec.core.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots. Times of
-# items are whole seconds since `begin_timestamp`.
-
 HEADER = fused(
     construct.Struct(
         "begin_timestamp" / Int64sb,
