@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -47,3 +48,25 @@ def test_lines_of_docstrings_fit() -> None:
     lines = ((place, line) for place, text in texts() for line in text.splitlines())
     # `"""` and the indentation of the first line are not part of the value.
     assert [(place, line) for place, line in lines if len(line) > WIDTH] == []
+
+
+NAME = re.compile(r"`(rmqcli(?:\.\w+)+)`")
+
+
+def leads_somewhere(name: str) -> bool:
+    """Return True if a dotted name is a module, or begins with one whose text has the next part."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:count])
+        source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if source.exists():
+            return count == len(parts) or re.search(rf"\b{parts[count]}\b", source.read_text()) is not None
+    return False
+
+
+def test_names_in_comments_docstrings_and_pages_lead_somewhere() -> None:
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    files += [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+    named = {(str(path.relative_to(ROOT)), name) for path in files for name in NAME.findall(path.read_text())}
+    assert len(named) > 50
+    assert sorted(one for one in named if not leads_somewhere(one[1])) == []
