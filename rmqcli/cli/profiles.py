@@ -7,16 +7,16 @@ the commands rewrite it as a whole. Only its owner may read it: it may hold keys
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+
+if TYPE_CHECKING:
+    from rmqcli.cli.profile import Profile, ProfilesFile
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 OWNER_ONLY = 0o600
@@ -56,6 +56,8 @@ def load_file() -> ProfilesFile:
 def _checked(path: Path, tables: Mapping[str, Any]) -> ProfilesFile:
     import msgspec
 
+    from rmqcli.cli.profile import ProfilesFile
+
     try:
         return msgspec.convert(tables, ProfilesFile)
     except msgspec.ValidationError as error:
@@ -85,6 +87,7 @@ def profile_in(file: ProfilesFile, name: str) -> Profile:
 
 def save_file(file: ProfilesFile) -> Path:
     """Write the file atomically, so that a reader never sees half of it, and return its path."""
+    from rmqcli.cli.profile import toml_text
     from rmqcli.files import replace_file
 
     path = profiles_path()
@@ -98,72 +101,3 @@ def save_profile(name: str, value: Profile) -> Path:
 
     file = load_file()
     return save_file(replace(file, profiles=file.profiles | {check_name(name): value}))
-
-
-class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The settings by which commands reach a cluster; None: not set.
-
-    `namesrv`: addresses separated by semicolons. `map`: replacement addresses for connections (see
-    `rmqcli.client.wire.addresses`). `timeout`: seconds for one request. `group`: the consumer group of
-    commands that name none. `protected`: confirmations of changes require the name of the profile.
-    `access_key`: the account that signs requests; its secret key is `secret_key`, is read from
-    `secret_key_file`, is printed by `secret_command`, or is typed at a prompt. `tls…`: the global options of
-    these names.
-    """
-
-    namesrv: str
-    map: dict[str, str] = {}
-    timeout: float | None = None
-    group: str | None = None
-    protected: bool = False
-    access_key: str | None = None
-    secret_key: str | None = None
-    secret_key_file: str | None = None
-    secret_command: str | None = None
-    security_token: str | None = None
-    tls: bool | None = None
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    tls_insecure: bool | None = None
-    tls_config: str | None = None
-
-    # Without secrets: logs and tracebacks may show it.
-    def __repr__(self) -> str:
-        return f"Profile({self.namesrv!r}, access_key={self.access_key!r})"
-
-    def __post_init__(self) -> None:
-        """Raise ValueError, to which msgspec adds the position, for values that no command could use."""
-        if not self.namesrv.strip():
-            raise ValueError("namesrv is empty")
-        if self.timeout is not None and not self.timeout > 0:
-            raise ValueError("timeout must be more than 0 seconds")
-
-
-class ProfilesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All profiles by name; `current` is the one chosen by `rmq profile use`."""
-
-    current: str | None = None
-    profiles: dict[str, Profile] = {}
-
-
-def toml_text(file: ProfilesFile) -> str:
-    """Return the file as TOML; decoding it gives an equal value."""
-    top = [] if file.current is None else [f"current = {_toml(file.current)}\n"]
-    tables = (
-        f"[profiles.{name}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in _fields(one).items())
-        for name, one in file.profiles.items()
-    )
-    return "\n".join([*top, *tables])
-
-
-def _fields(profile: Profile) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(profile)
-    return fields
-
-
-def _toml(value: Any) -> str:
-    """Return the TOML of a text, number, truth value or table of texts; JSON values are also valid TOML."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=True)

@@ -58,7 +58,7 @@ def run(
     settings: Settings, topic: str | None = None, group: str | None = None, *, probe: bool = False
 ) -> None:
     """Examine, print the findings, and end with their exit code."""
-    from rmqcli.commands.common.outcome import show_findings
+    from rmqcli.commands.common.findings import show_findings
 
     answered, findings = with_admin(settings, lambda admin: _examined(admin, settings, topic, group, probe))
     show_findings(settings, findings)

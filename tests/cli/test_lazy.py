@@ -136,3 +136,21 @@ def test_help_keeps_its_order_after_one_verb_was_imported() -> None:
     nodes = {node.path: node for node in command_nodes()}
     assert shown == [name for name, _ in nodes["topic",].commands]
     assert "topic describe" not in done.stderr and "missing argument" in done.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topic list",
+        "broker status",
+        "profile list",
+        "doctor",
+        "send",
+        "offsets reset",
+        "inspect verify",
+        "export",
+    ],
+)
+def test_the_help_of_a_command_reads_no_messages(words: str) -> None:
+    _, modules = run_fresh(*words.split(), "--help")
+    assert not modules & {"msgspec", "trio", "numpy", "pyarrow", "lark"}

@@ -16,7 +16,8 @@ import pytest
 from rmqcli.cli import completing
 from rmqcli.cli.app import COMMANDS
 from rmqcli.cli.completing import KINDS
-from rmqcli.cli.profiles import Profile, save_profile
+from rmqcli.cli.profile import Profile
+from rmqcli.cli.profiles import save_profile
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.manual import generated_files
 from rmqcli.manual.__main__ import main

@@ -11,7 +11,7 @@ import pytest
 
 from rmqcli.cli.errors import report
 from rmqcli.cli.logs import Escaped, OneLine
-from rmqcli.commands.common.outcome import _line
+from rmqcli.commands.common.findings import _line
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.monitor.verdict import FORMATS, Figure, Measure, State, Verdict
 from rmqcli.render.message_rows import message_view

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
@@ -33,6 +32,7 @@ def warn_of_clocks(settings: Settings, text: str | None) -> None:
     if not spans:
         return
     from rmqcli.grammar.offset_range import parse_time
+    from rmqcli.render.output import warn
 
     now = now_ms()
     times = sorted(parse_time(one, now) for one in spans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 from typer import Option
 
@@ -13,7 +13,6 @@ from rmqcli.cli.errors import Ended, exit_code_of, note_end
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import OptionGroup
 from rmqcli.cli.settings import Settings
-from rmqcli.doctor.finding import Finding, Status
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.text import many
 
@@ -176,29 +175,6 @@ def traces_outcome(client: Producer | PushConsumer) -> ExitCode:
         why = "too many at once" if trouble is None else str(trouble)
     warn(f"{many(count, 'trace')} not written: {why}")
     return ExitCode.PARTLY
-
-
-def show_findings(settings: Settings, findings: Sequence[Finding]) -> None:
-    """Print one line for each finding, or one JSON document."""
-    from rmqcli.render import Column, Output, show_rows
-
-    output = Output()
-    if settings.json:
-        output.json({"namesrv": settings.namesrv, "checks": [finding._asdict() for finding in findings]})
-    elif settings.terminal:
-        for finding in findings:
-            output.line(_line(finding))
-    else:
-        show_rows(settings, [Column(name.upper(), name) for name in Finding._fields], findings)
-
-
-def _line(finding: Finding) -> str:
-    from rmqcli.render.text import one_line
-
-    status = finding.status.upper() if finding.status is Status.FAIL else finding.status.value
-    what: list[Any] = [finding.check, finding.target]
-    text = f"{status:<5} {' '.join(filter(None, what))}: {finding.text}"
-    return one_line(text if finding.fix is None else f"{text}; {finding.fix}")
 
 
 IfMissingOption = Annotated[

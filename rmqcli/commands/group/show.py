@@ -437,7 +437,7 @@ def check(settings: Settings, groups: GroupsArgument = None) -> None:
     producers send. Piped output: status, check, target, text, remedy. Brokers that do not respond are
     reported, and the exit code is 3.
     """
-    from rmqcli.commands.common.outcome import show_findings
+    from rmqcli.commands.common.findings import show_findings
     from rmqcli.doctor.finding import Status, worst
 
     failures: Failures = {}

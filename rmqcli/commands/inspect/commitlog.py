@@ -70,7 +70,7 @@ def commitlog(
     from rmqcli.store.read.commit_log import plain_bodies
     from rmqcli.store.read.files import data_size
     from rmqcli.store.read.log_records import log_records
-    from rmqcli.store.stats.counts import count_chosen
+    from rmqcli.store.stats.log_counts import count_chosen
 
     view.require_one(verify=verify)
     if verify:

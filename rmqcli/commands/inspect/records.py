@@ -104,7 +104,7 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
         if view.explain:
             _explain(settings, plain)
         elif view.stats:
-            from rmqcli.store.stats.counts import count_records
+            from rmqcli.store.stats.log_counts import count_records
 
             show_statistics(settings, count_records(plain))
         else:

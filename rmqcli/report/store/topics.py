@@ -11,8 +11,9 @@ from rmqcli.report import cells
 from rmqcli.report.page import Block, Card, Cell, Heading, Section, Series, Table, Text
 from rmqcli.report.times import by_share, histogram, over_time
 from rmqcli.store.read.files import data_size
+from rmqcli.store.stats.log_shape import shape_of
 from rmqcli.store.stats.overview import Overview, overview
-from rmqcli.store.stats.topic_shapes import LogShape, TopicShape, shape_of
+from rmqcli.store.stats.topic_shapes import LogShape, TopicShape
 from rmqcli.store.verify.commit_log import workers_for
 from rmqcli.store.verify.store import Steps, StoreReport, log_of, verify_store
 

@@ -15,8 +15,9 @@ from rmqcli.codec.records.reading import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.vectorised import vectorising
-from rmqcli.store.stats.counts import LogCounts, count_chosen
+from rmqcli.store.stats.counts import LogCounts
 from rmqcli.store.stats.distribution import Distribution
+from rmqcli.store.stats.log_counts import count_chosen
 from tests.codec.samples import make_record
 from tests.support import JavaStore
 

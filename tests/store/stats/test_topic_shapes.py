@@ -12,7 +12,8 @@ from rmqcli.codec.records.reading import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.distribution import KEPT, Distinct, hash_of
-from rmqcli.store.stats.topic_shapes import LogShape, shape_of
+from rmqcli.store.stats.log_shape import shape_of
+from rmqcli.store.stats.topic_shapes import LogShape
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
