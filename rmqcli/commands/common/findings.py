@@ -1,6 +1,7 @@
 """Lines of findings, as `rmq doctor` and `rmq group check` print them.
 
-They stand apart because `rmqcli.doctor.finding` imports msgspec, which the help of other commands does not need.
+They stand apart because `rmqcli.doctor.finding` imports msgspec, which the help of other
+commands does not need.
 """
 
 from __future__ import annotations
