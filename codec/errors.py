@@ -45,5 +45,9 @@ class CorruptionError(CodecError):
         self.position = position
 
 
+class MissingLibrary(CorruptionError):
+    """A body is compressed by a library that is not installed, so it is as unreadable as a damaged one."""
+
+
 class SelectorError(CodecError):
     """A tag or SQL92 expression cannot be parsed."""

@@ -19,7 +19,7 @@ HEAVY = {
     "lark",
     "rich",
     "pandas",
-    "lz4",
+    "cramjam",
     "zstandard",
     "construct",
     "hdrh",
@@ -75,7 +75,7 @@ def test_a_command_that_runs_imports_no_drawing_and_no_columns(words: str) -> No
         "rich",
         "pandas",
         "pydantic",
-        "lz4",
+        "cramjam",
         "zstandard",
         "rmqcli.broker",
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -197,9 +197,9 @@ def test_bodies_are_decompressed_when_asked() -> None:
 @pytest.mark.parametrize("segments", [True, False])
 @pytest.mark.parametrize("length", [0, 1, 100, 3000])
 def test_crcs_of_many_bodies(length: int, segments: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty body has no CRC. Not every build of zstandard has segments."""
+    """An empty body has no CRC. zstandard may be missing."""
     if not segments:
-        monkeypatch.delattr(zstandard, "BufferWithSegments")
+        monkeypatch.setitem(sys.modules, "zstandard", None)
     wrong = [0, 2047, 4999]
     records = [
         make_record(body=bytes([row % 251]) * length, **({"body_crc": row} if row in wrong else {}))

@@ -19,7 +19,7 @@ from rmqcli.client.wire.requests import request_of
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.compression import compress
 from rmqcli.codec.core.pairs import write_pairs
-from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.errors import LocalProtocolError, MissingLibrary
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from rmqcli.codec.message import RETRY_PREFIX, Message, PropertyName, SystemTopic, check_topic
 from rmqcli.codec.message_batch import encode_batch
@@ -103,9 +103,12 @@ class Preparer:
         """Return the compressed body of a message of `compress_over` bytes or more. Raises InvalidRequest."""
         self.check(message)
         body, kind = message.body, self._compression
-        if len(body) < COMPRESS_IN_THREAD:
-            return compress(body, kind, self._level)
-        return await trio.to_thread.run_sync(compress, body, kind, self._level)
+        try:
+            if len(body) < COMPRESS_IN_THREAD:
+                return compress(body, kind, self._level)
+            return await trio.to_thread.run_sync(compress, body, kind, self._level)
+        except MissingLibrary as error:
+            raise InvalidRequest(f"compression {kind}: {error}") from error
 
     def single(self, message: Message, packed: Packed | None = None) -> Outgoing:
         """Prepare one message; `packed` is its compressed body, if any.
