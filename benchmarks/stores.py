@@ -18,6 +18,7 @@ from benchmarks.scan import one_core
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.stats.overview import overview
@@ -40,10 +41,12 @@ def _many_queues(folder: Path) -> Iterator[Measured]:
     store, out = folder / "store", folder / "out"
     write_store(store, LOG_BYTES, topics=QUEUES)
     paths = list((store / "consumequeue").glob("*/*/*"))
-    seconds, states = best_of(lambda: overview(store), lambda: [path.stat() for path in paths], rounds=3)
+    seconds, states = best_of(
+        lambda: overview(StoreFolder(store)), lambda: [path.stat() for path in paths], rounds=3
+    )
     name = f"{QUEUES} queues, inspect store"
     yield Measured(name, len(paths) / seconds, "queue/s", seconds / states, "os.stat")
-    seconds, crc = best_of(lambda: verify_store(store), lambda: _crc(store), rounds=3)
+    seconds, crc = best_of(lambda: verify_store(StoreFolder(store)), lambda: _crc(store), rounds=3)
     name = f"{QUEUES} queues, inspect verify --jobs 1"
     yield Measured(
         name, LOG_BYTES / seconds / 1e6, "MB/s", seconds / crc, "zlib.crc32 of the mapped log", "4"

@@ -20,6 +20,7 @@ from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
 from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.store import CommitLogFiles, verify_commit_log
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
@@ -82,7 +83,7 @@ def verify() -> Iterator[Measured]:
 
         def whole_store(jobs: int) -> None:
             with Workers(jobs) as workers:
-                assert verify_store(store, workers=workers).sound
+                assert verify_store(StoreFolder(store), workers=workers).sound
 
         have_memory()
         contents = [_shared(file.path.read_bytes()) for file in log.files]

@@ -25,6 +25,7 @@ from rmqcli.broker.config import checks
 from rmqcli.broker.store import retention
 from rmqcli.broker.testing.disk import SimulatedDisk
 from rmqcli.broker.testing.power_cut import Journal
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.verify.store import verify_store
 from tests.crash.check import check, check_done
 from tests.crash.clients import Clients
@@ -133,7 +134,7 @@ class Programme:
             target = root / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        report = verify_store(root)
+        report = verify_store(StoreFolder(root))
         assert report.sound, f"verify: {report.findings[0]}"
         shutil.rmtree(root)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rmqcli.codec.records.reading import decode_record, peek_record
 from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.codec.store.record_layout import MAGIC_FILLER
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.verify.store import verify_store
 
 TOPIC = "Crash"
@@ -113,5 +114,5 @@ def check_store(store: Path, acked: Acked, *, expires: bool = False) -> None:
 
 def check_sound(store: Path) -> None:
     """`rmq inspect verify` finds nothing."""
-    report = verify_store(store)
+    report = verify_store(StoreFolder(store))
     assert report.sound, report.findings[0]

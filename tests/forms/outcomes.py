@@ -41,6 +41,7 @@ from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.store import verify_store
 from tests.codec.mutants import mutated, sources
@@ -221,7 +222,7 @@ def stores(folder: Path) -> Iterator[Line]:
     """Whole store folders, and copies with a damaged log."""
     for name in STORES:
         root = folder / name / "store"
-        yield f"verify {name}", verify_store(root)
+        yield f"verify {name}", verify_store(StoreFolder(root))
         rng = random.Random(name)
         log = max(path for path in (root / "commitlog").iterdir() if path.read_bytes().strip(b"\0"))
         sound = log.read_bytes()
@@ -229,7 +230,7 @@ def stores(folder: Path) -> Iterator[Line]:
             damaged, at = bytearray(sound), rng.randrange(len(sound.rstrip(b"\0")) - 4)
             damaged[at : at + 4] = rng.choice(VALUES)
             log.write_bytes(damaged)
-            yield f"verify {name}, damage {number} at {at}", verify_store(root)
+            yield f"verify {name}, damage {number} at {at}", verify_store(StoreFolder(root))
             yield f"salvage {name}, damage {number} at {at}", salvage(root, folder / f"{name} {number}")
         log.write_bytes(sound)
 
@@ -349,7 +350,7 @@ def broker_lines(folder: Path) -> Iterator[Line]:
         for path in sorted(store.rglob("*")):
             if path.is_file():
                 yield f"file {path.relative_to(store)}", sha256(path.read_bytes()).hexdigest()
-        yield f"verify the store of a broker with {setting}", verify_store(store)
+        yield f"verify the store of a broker with {setting}", verify_store(StoreFolder(store))
 
 
 def main() -> None:

@@ -44,11 +44,12 @@ def store(
     the selected topics are shown.
     """
     from rmqcli.render.store_view import QUEUE_KEYS, queue_row, show_overview
+    from rmqcli.store.read.folder import StoreFolder
     from rmqcli.store.select.conditions import row_test
     from rmqcli.store.stats.overview import overview
 
     meets = row_test(QUEUE_KEYS, where)
-    found = overview(path)
+    found = overview(StoreFolder(path))
     sources = {name: source for name in _TABLES if (source := backup_of(path, name)) is not None}
     note_meant(path, topics=topics, group=group)
     is_choice = bool(topics) or queue is not None or where is not None

@@ -10,12 +10,12 @@ from rmqcli.render.text import duration
 from rmqcli.report import cells
 from rmqcli.report.page import Block, Card, Cell, Heading, Section, Series, Table, Text
 from rmqcli.report.times import by_share, histogram, over_time
-from rmqcli.store.read.files import data_size
+from rmqcli.store.read.folder import StoreFolder, bytes_used
 from rmqcli.store.stats.log_shape import shape_of
 from rmqcli.store.stats.overview import Overview, overview
 from rmqcli.store.stats.topic_shapes import LogShape, TopicShape
 from rmqcli.store.verify.commit_log import workers_for
-from rmqcli.store.verify.store import Steps, StoreReport, log_of, verify_store
+from rmqcli.store.verify.store import Steps, StoreReport, verify_store
 
 
 class StoreReading(NamedTuple):
@@ -31,14 +31,13 @@ def read_store(store: Path, steps: Steps, *, verify: bool, jobs: int | None = No
     """Read and check a store folder. Raise FileNotFoundError if it is not one, and DamagedFile for damaged
     tables.
     """
-    verified = None
+    folder, verified = StoreFolder(store), None
     if verify:
-        with workers_for(log_of(store), jobs) as workers:
-            verified = verify_store(store, steps, workers)
-    log = log_of(store)
-    with steps("topics", sum(map(data_size, log.files))) as advance:
-        shape = shape_of(log, advance)
-    return StoreReading(store, overview(store), shape, verified)
+        with workers_for(folder.log, jobs) as workers:
+            verified = verify_store(folder, steps, workers)
+    with steps("topics", bytes_used(folder.log.files)) as advance:
+        shape = shape_of(folder.log, advance)
+    return StoreReading(store, overview(folder), shape, verified)
 
 
 CARDS = 8

@@ -349,10 +349,13 @@ def inner_messages(found: Iterable[Found], on_damage: OnDamage) -> Iterator[Mess
 class LogReader(LogViews):
     """Reads records by offset; a context manager that maps files. `path` is a store folder or its log."""
 
-    def __init__(self, path: Path) -> None:
-        """Raise FileNotFoundError if there is no commit log."""
+    def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
+        """`files` are those of the log if they are listed already.
+
+        Raises FileNotFoundError if there is no commit log.
+        """
         self._folder = commit_log_folder(path)
-        super().__init__(offset_files(self._folder))
+        super().__init__(offset_files(self._folder) if files is None else files)
 
     def message(self, offset: int) -> MessageExt | None:
         """Return the message at an offset; None if no whole record is there."""
@@ -376,7 +379,7 @@ class LogReader(LogViews):
 
         Raises DamagedFile otherwise.
         """
-        if offset < self.bases[0]:
+        if not self.bases or offset < self.bases[0]:
             return None
         if offset >= self.bases[-1] + self.files[-1].size:
             self.list_again(offset_files(self._folder))  # a broker may have added a file

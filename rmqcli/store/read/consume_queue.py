@@ -15,7 +15,7 @@ from rmqcli.codec.store.consume_queue import BATCH, ENTRY, FILLER, FILLER_SIZE, 
 from rmqcli.codec.store.file_names import is_file_name
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rmqcli.store.read.files import DamagedFile, NamedFile, Peek, Sliced, mapped, offset_files, peeked
-from rmqcli.store.read.tables import topics
+from rmqcli.store.read.tables import Read, topics
 
 _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
@@ -307,15 +307,23 @@ class BatchQueue(NamedTuple):
                     yield BatchUnit(file, position, offset, size, stored, base, count)
 
 
-def batch_topics(store: Path) -> frozenset[str]:
-    """Return the topics that have batch queues, or whose attributes request them."""
+def batch_topics(
+    store: Path, queues: list[BatchQueue] | None = None, read: Read = Path.read_bytes
+) -> frozenset[str]:
+    """Return the topics that have batch queues, or whose attributes request them.
+
+    `queues` are the batch queues if the caller has them.
+    """
     try:
         known = {
-            name for name, one in topics(store).items() if (one.attributes or {}).get(QUEUE_TYPE) == BATCH
+            name
+            for name, one in topics(store, read).items()
+            if (one.attributes or {}).get(QUEUE_TYPE) == BATCH
         }
     except DamagedFile:
         known = set()
-    return frozenset(known | {queue.topic for queue in batch_queues(store)})
+    queues = batch_queues(store) if queues is None else queues
+    return frozenset(known | {queue.topic for queue in queues})
 
 
 def batch_queues(store: Path) -> list[BatchQueue]:

@@ -46,6 +46,25 @@ def files_in(folder: Path) -> list[NamedFile]:
         )
 
 
+class SmallFiles:
+    """Reads whole files, each of them once, as does a lookup of one that is missing."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, bytes | None] = {}
+
+    def __call__(self, path: Path) -> bytes:
+        """Return the bytes of a file. Raises FileNotFoundError."""
+        if path not in self._known:
+            try:
+                self._known[path] = path.read_bytes()
+            except FileNotFoundError:
+                self._known[path] = None
+        data = self._known[path]
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return data
+
+
 class DamagedFile(CorruptionError):
     """Damage at byte `position` of the file `path`. The message contains both."""
 
@@ -84,7 +103,11 @@ def mapped(file: NamedFile) -> Iterator[memoryview]:
             del view, pages
 
 
-def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, int]]:
+Extent = tuple[int, int]
+"""A part [begin, end) of a file that may contain anything but zeros."""
+
+
+def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[Extent]:
     """Yield the parts of [start, stop) that may contain anything but zeros.
 
     A preallocated file is mostly holes, and reading their pages takes seconds per gigabyte. On a file system
@@ -107,7 +130,7 @@ def opened(file: NamedFile) -> Iterator[int]:
         os.close(handle)
 
 
-def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def extents(handle: int, start: int, stop: int) -> Iterator[Extent]:
     """Like `data_extents`, for an open file."""
     while start < stop:
         try:

@@ -33,6 +33,8 @@ from rmqcli.codec.store.checkpoint import (
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
 
 Table = TypeVar("Table")
+Read = Callable[[Path], bytes]
+"""Reads a whole file. Raises FileNotFoundError."""
 
 _TABLES: dict[str, type] = {
     "topics.json": TopicConfigSerializeWrapper,
@@ -113,18 +115,18 @@ def _read_checkpoint(store: Path, decode: Callable[[bytes], Table | None]) -> Ta
         return decode(data)
 
 
-def topics(store: Path) -> dict[str, TopicConfig]:
+def topics(store: Path, read: Read = Path.read_bytes) -> dict[str, TopicConfig]:
     """Read topics.json; {} if missing."""
-    return dict(_load(store, "topics.json", TopicConfigSerializeWrapper()).topic_config_table)
+    return dict(_load(store, "topics.json", TopicConfigSerializeWrapper(), read).topic_config_table)
 
 
-def deleted_topics(store: Path) -> dict[str, int]:
+def deleted_topics(store: Path, read: Read = Path.read_bytes) -> dict[str, int]:
     """Read deletedTopics.json: topic → the commit-log offset before which no record belongs to the topic.
 
     Returns {} if it cannot be read.
     """
     try:
-        return dict(_load(store, "deletedTopics.json", DeletedTopics()).deleted_topics)
+        return dict(_load(store, "deletedTopics.json", DeletedTopics(), read).deleted_topics)
     except DamagedFile:
         return {}
 
@@ -134,9 +136,9 @@ def groups(store: Path) -> dict[str, SubscriptionGroupConfig]:
     return dict(_load(store, "subscriptionGroup.json", SubscriptionGroupWrapper()).subscription_group_table)
 
 
-def group_offsets(store: Path) -> list[GroupOffset]:
+def group_offsets(store: Path, read: Read = Path.read_bytes) -> list[GroupOffset]:
     """Read consumerOffset.json, sorted by group, topic and queue."""
-    table = _load(store, "consumerOffset.json", ConsumerOffsetSerializeWrapper()).offset_table
+    table = _load(store, "consumerOffset.json", ConsumerOffsetSerializeWrapper(), read).offset_table
     found = []
     for name, queues in table.items():
         topic, _, group = name.partition("@")
@@ -144,12 +146,12 @@ def group_offsets(store: Path) -> list[GroupOffset]:
     return sorted(found)
 
 
-def delay_offsets(store: Path) -> dict[int, int]:
+def delay_offsets(store: Path, read: Read = Path.read_bytes) -> dict[int, int]:
     """Read delayOffset.json: level → the queue offset of the next message to deliver."""
-    return dict(_load(store, "delayOffset.json", DelayOffsetSerializeWrapper()).offset_table)
+    return dict(_load(store, "delayOffset.json", DelayOffsetSerializeWrapper(), read).offset_table)
 
 
-def _load(store: Path, name: str, empty: Table) -> Table:
+def _load(store: Path, name: str, empty: Table, read: Read = Path.read_bytes) -> Table:
     """Read a table of a store, or a table file.
 
     Raises FileNotFoundError if the file is another table, and DamagedFile.
@@ -160,7 +162,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
     problem: DamagedFile | None = None
     for candidate in (path, _backup(path)):
         try:
-            table = decode_table(type(empty), candidate.read_bytes())
+            table = decode_table(type(empty), read(candidate))
             if table is not None:
                 return table
         except FileNotFoundError:
@@ -209,10 +211,10 @@ class TableFile(NamedTuple):
         return self.problem not in (None, _MISSING, _EMPTY)
 
 
-def table_files(store: Path, name: str) -> tuple[TableFile, TableFile]:
+def table_files(store: Path, name: str, read: Read = Path.read_bytes) -> tuple[TableFile, TableFile]:
     """Read a table of TABLES and its `.bak`."""
     path = store / "config" / name
-    return _table_file(path, name), _table_file(_backup(path), name)
+    return _table_file(path, name, read), _table_file(_backup(path), name, read)
 
 
 def backup_in_use(store: Path, name: str) -> TableFile | None:
@@ -229,9 +231,9 @@ def _backup(path: Path) -> Path:
     return path.with_name(f"{path.name}.bak")
 
 
-def _table_file(path: Path, name: str) -> TableFile:
+def _table_file(path: Path, name: str, read: Read = Path.read_bytes) -> TableFile:
     try:
-        data = path.read_bytes()
+        data = read(path)
         if name in _TABLES:
             return TableFile(path, _EMPTY if decode_table(_TABLES[name], data) is None else None)
         if not data.strip():

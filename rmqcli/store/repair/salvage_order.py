@@ -192,7 +192,7 @@ def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
 
 def _agreement(scan: LogScan, queues: list[Queue]) -> Agreement:
     """Return which queue entries agree with the kept records."""
-    found = Agreement(queues, None, 0)
+    found = Agreement(queues, (), 0)
     for file in scan.files:
         if file.file.size:
             with mapped(file.file) as data:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rmqcli.store.read.commit_log import Found, LogReader
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, queue_folders
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.tables import group_offsets
 from rmqcli.store.stats.overview import queue_ranges
 
@@ -41,7 +42,8 @@ class TopicLag(NamedTuple):
 
 def group_positions(path: Path) -> list[GroupPosition]:
     """Return positions by group, topic and queue; `path` is a store folder, or consumerOffset.json."""
-    ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ranges(path)} if path.is_dir() else {}
+    of_store = queue_ranges(StoreFolder(path)) if path.is_dir() else []
+    ends = {(one.topic, one.queue_id): one.max_offset for one in of_store}
     found = []
     for one in group_offsets(path):
         end = ends.get((one.topic, one.queue_id))

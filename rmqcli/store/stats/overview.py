@@ -15,12 +15,12 @@ from typing import NamedTuple
 from rmqcli.codec.records.reading import peek_record
 from rmqcli.codec.store.checkpoint import Checkpoint
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
-from rmqcli.store.read.commit_log import CommitLogFiles, LogReader
-from rmqcli.store.read.consume_queue import Queue, QueueLook, batch_queues, queues_of
+from rmqcli.store.read.commit_log import LogReader
+from rmqcli.store.read.consume_queue import BatchQueue, Queue, QueueLook
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.pending import delay_levels, half_messages
-from rmqcli.store.read.tables import group_offsets, read_checkpoint, store_folder
+from rmqcli.store.read.tables import group_offsets, read_checkpoint
 
 FOLDERS = (
     "commitlog",
@@ -86,12 +86,13 @@ class Overview(NamedTuple):
     disk: tuple[int, int, int]
 
 
-def overview(store: Path) -> Overview:
-    """Return the overview of a store folder. Raises FileNotFoundError if it is not one."""
-    store_folder(store)
-    ends = _queue_ends(store)
-    queues = sorted([*_ranges(ends), *batch_ranges(store)])
-    begin, end = _log_range(store, max((one.last for one in ends), default=0))
+def overview(folder: StoreFolder) -> Overview:
+    """Return the overview of a store folder."""
+    store = folder.path
+    with folder.reader() as log:
+        ends = _queue_ends(folder, log)
+        queues = sorted([*_ranges(ends), *_batch_ranges(folder.batch_queues)])
+        begin, end = _log_range(log, max((one.last for one in ends), default=0))
     usage = shutil.disk_usage(store)
     return Overview(
         folders=[_folder(store / name) for name in FOLDERS if (store / name).is_dir()],
@@ -101,8 +102,8 @@ def overview(store: Path) -> Overview:
         groups=group_lags(store, queues),
         delayed=sum(level.pending for level in delay_levels(store)),
         half=sum(1 for _ in half_messages(store)) if (store / "commitlog").is_dir() else 0,
-        abort=(store / "abort").exists(),
-        locked=is_locked(store),
+        abort=folder.crashed,
+        locked=folder.live,
         checkpoint=read_checkpoint(store),
         disk=(usage.total, usage.used, usage.free),
     )
@@ -127,16 +128,15 @@ def _states(folder: Path | os.DirEntry[str]) -> Iterator[os.stat_result]:
         return
 
 
-def _log_range(store: Path, newest: int) -> tuple[int, int]:
+def _log_range(log: LogReader, newest: int) -> tuple[int, int]:
     """Return the commit-log offsets of the first byte of the log and of the byte after its last record.
 
     `newest` is the commit-log offset of the newest entry, from which a walk finds the end.
     """
-    try:
-        files = CommitLogFiles(store).files
-    except (FileNotFoundError, NotADirectoryError):
+    files = log.files
+    if not files:
         return 0, 0
-    known = _known_record(store, newest)
+    known = _known_record(log, newest)
     # The last files may be preallocated and without records yet.
     for file in reversed(files):
         base = file.base or 0
@@ -156,10 +156,9 @@ def _walk_end(data: memoryview, position: int) -> int:
     return position
 
 
-def _known_record(store: Path, offset: int) -> int:
+def _known_record(log: LogReader, offset: int) -> int:
     """Return the offset if a record is there, else 0."""
-    with LogReader(store) as log:
-        message = log.message(offset)
+    message = log.message(offset)
     return offset if message is not None and message.commit_log_offset == offset else 0
 
 
@@ -173,29 +172,25 @@ class _Ends(NamedTuple):
     last: int
 
 
-def queue_ranges(store: Path) -> list[QueueRange]:
+def queue_ranges(folder: StoreFolder) -> list[QueueRange]:
     """Return every queue by topic and number. The minimum is the first entry whose record still exists."""
-    return _ranges(_queue_ends(store))
+    with folder.reader() as log:
+        return _ranges(_queue_ends(folder, log))
 
 
 def _ranges(ends: list[_Ends]) -> list[QueueRange]:
     return [one.range for one in ends if one.range is not None]
 
 
-def _queue_ends(store: Path) -> list[_Ends]:
+def _queue_ends(folder: StoreFolder, log: LogReader) -> list[_Ends]:
     """Return the ends of every queue; [] without a commit log."""
-    try:
-        log = LogReader(store)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    with log:
-        return [_ends(queue, log) for queue in queues_of(store)]
+    return [_ends(queue, log) for queue in folder.queues] if log.files else []
 
 
-def batch_ranges(store: Path) -> list[QueueRange]:
+def _batch_ranges(queues: list[BatchQueue]) -> list[QueueRange]:
     """Like `queue_ranges`, for batch consume queues, and from their units alone."""
     found = []
-    for queue in batch_queues(store):
+    for queue in queues:
         units = list(queue.units())
         if units:
             times = units[0].store_timestamp, units[-1].store_timestamp

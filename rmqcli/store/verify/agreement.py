@@ -7,21 +7,19 @@ the files some megabytes at a time, in log order. The checks of queues and index
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.codec.core.agreement import ItemMatcher, Range, agreeing_entries
 from rmqcli.codec.core.dispatch import EntryRun
-from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE
 from rmqcli.codec.store.index_file import item_position
 from rmqcli.store.read.consume_queue import Queue
 from rmqcli.store.read.files import NamedFile, mapped, opened
-from rmqcli.store.read.index import geometry_of, index_files
+from rmqcli.store.read.index import IndexGeometry
 
 _HELD_BYTES = 16 << 20
 """The bytes of entries and items that are collected before they are compared."""
@@ -51,17 +49,17 @@ class _IndexFile(NamedTuple):
 class Agreement:
     """Collects the entries and items that the records of a log require, in log order.
 
-    `log_begin` is the offset of the first byte of the log.
+    `index` are the index files with a sound header, `log_begin` is the offset of the first byte of the log.
     """
 
-    def __init__(self, queues: Iterable[Queue], index: Path | None, log_begin: int) -> None:
+    def __init__(self, queues: Iterable[Queue], index: Iterable[IndexGeometry], log_begin: int) -> None:
         self.log_begin = log_begin
         self._files = {
             (queue.topic, queue.queue_id): queue.files.files
             for queue in queues
             if queue.topic is not None and queue.queue_id is not None
         }
-        self._index = [] if index is None else list(_index(index))
+        self._index = list(map(_items_of, index))
         self._file, self._item = 0, 1
         self._entries: dict[QueueKey, list[Range]] = {}
         self._items: dict[NamedFile, list[Range]] = {}
@@ -139,13 +137,9 @@ class Agreement:
             self._file, self._item = self._file + 1, 1
 
 
-def _index(folder: Path) -> Iterator[_IndexFile]:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for file in index_files(folder):
-            with mapped(file) as data, suppress(CorruptionError):
-                found = geometry_of(file, data)
-                end = min(found.header.index_count, found.capacity)
-                yield _IndexFile(file, found.slots, end, found.header.begin_timestamp)
+def _items_of(index: IndexGeometry) -> _IndexFile:
+    end = min(index.header.index_count, index.capacity)
+    return _IndexFile(index.file, index.slots, end, index.header.begin_timestamp)
 
 
 def _append(found: list[Range], one: Range) -> None:

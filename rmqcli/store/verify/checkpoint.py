@@ -29,7 +29,6 @@ from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, NamedFile, mapped
 from rmqcli.store.read.log_records import log_records
-from rmqcli.store.read.tables import read_checkpoint
 from rmqcli.store.verify.findings import Finding, Rule
 
 Fact = tuple[Rule, Finding]
@@ -41,13 +40,12 @@ _RESTS = {
 
 
 def check_checkpoint(
-    path: Path, log: CommitLogFiles, index: Sequence[IndexHeader], *, live: bool
+    path: Path, data: bytes, log: CommitLogFiles, index: Sequence[IndexHeader], *, live: bool
 ) -> Iterator[Fact]:
-    """Yield the faults of a checkpoint file. With `live`, its numbers change and are not checked.
+    """Yield the faults of `data`, the bytes of a checkpoint file.
 
-    Raises FileNotFoundError.
+    With `live`, its numbers change and are not checked.
     """
-    data = path.read_bytes()
     try:
         numbers = decode_checkpoint(data)
     except CorruptionError:
@@ -126,14 +124,6 @@ def _first(files: list[NamedFile], wanted: OffsetRange) -> int | None:
     """Return the store time of the first record of a range; None if there is none. Raises DamagedFile."""
     found = log_records(CommitLogFiles(Path(), files), wanted, RecordFilter())
     return next((message.store_timestamp for _, message in found), None)
-
-
-def known_checkpoint(store: Path) -> Checkpoint:
-    """Return the checkpoint of a store folder; zeros if it cannot be read, as a broker does."""
-    try:
-        return read_checkpoint(store) or Checkpoint()
-    except DamagedFile:
-        return Checkpoint()
 
 
 def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:

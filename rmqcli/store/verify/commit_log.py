@@ -21,7 +21,7 @@ from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, next_record, require_zeros, walk_file
 from rmqcli.store.read.consume_queue import BatchQueue, BatchUnit
-from rmqcli.store.read.files import NamedFile, data_size, mapped
+from rmqcli.store.read.files import Extent, NamedFile, data_extents, mapped
 from rmqcli.store.read.sequences import QueueKey, Run, Sequences, messages_in
 from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
@@ -117,18 +117,26 @@ def verify_commit_log(
 
 
 def parts_of(file: NamedFile, part_bytes: int, number: int = 0) -> list[LogPart]:
-    cuts = [0]
+    extents, cuts = list(data_extents(file, 0, file.size)), [0]
     if file.base is not None and file.size > 2 * part_bytes:
         with mapped(file) as data:
             for at in range(part_bytes, file.size - part_bytes, part_bytes):
-                place = _cut(file, data, max(at, cuts[-1] + 1))
+                place = _cut(file, data, extents, max(at, cuts[-1] + 1))
                 cuts += [] if place is None else [place]
     bounds = pairwise([*cuts, file.size])
-    return [LogPart(file, number, begin, end, data_size(file, begin, end)) for begin, end in bounds]
+    return [LogPart(file, number, begin, end, _used(extents, begin, end)) for begin, end in bounds]
 
 
-def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
+def _used(extents: list[Extent], begin: int, end: int) -> int:
+    """Return the number of bytes of [begin, end) that are in extents."""
+    return sum(max(min(high, end) - max(low, begin), 0) for low, high in extents)
+
+
+def _cut(file: NamedFile, data: memoryview, extents: list[Extent], start: int) -> int | None:
     """Find the next record, in windows of growing size: most are near, and a search costs what it covers."""
+    # A preallocated file may end in a hole of a gigabyte, where each search would find nothing.
+    if not _used(extents, start, start + _CUT_SEARCH + FILLER_HEAD_SIZE):
+        return None
     reach = _CUT_REACH
     while reach <= _CUT_SEARCH:
         place = next_record(file, data, start, start + reach)

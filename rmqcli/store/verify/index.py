@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.codec.core.agreement import doubtful_items, wrong_links
@@ -24,7 +23,7 @@ from rmqcli.codec.store.index_file import (
 )
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
-from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files
+from rmqcli.store.read.index import IndexGeometry, geometry_of
 from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.workers import Progress, Workers
@@ -66,7 +65,7 @@ class IndexPart(NamedTuple):
 
 
 def verify_index(
-    folder: Path,
+    files: Sequence[NamedFile],
     log: CommitLogFiles,
     workers: Workers,
     progress: Progress,
@@ -76,14 +75,14 @@ def verify_index(
     flushed: int,
     agreement: Agreement | None = None,
 ) -> IndexFinding:
-    """Check every file of a folder. Raises FileNotFoundError if there is none.
+    """Check every file.
 
     `flushed` is the index time of the checkpoint (ms). With `live`, a broker runs on the folder. `agreement`
     says which items agree with the sound records of the log.
     """
     found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []
-    for file in index_files(folder):
+    for file in files:
         found.report.files += 1
         found.report.size += file.size
         mine = _parts(file, log, found, crashed=crashed, live=live, flushed=flushed)

@@ -9,43 +9,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
-from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.store import consume_queue
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE
-from rmqcli.codec.store.index_file import IndexHeader
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
-from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import (
-    ConsumeQueueFiles,
-    Queue,
-    QueueLook,
-    batch_queues,
-    batch_topics,
-    queues_of,
-)
-from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped
-from rmqcli.store.read.index import geometry_of, index_files
-from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueLook
+from rmqcli.store.read.files import DamagedFile, NamedFile, mapped
+from rmqcli.store.read.folder import StoreFolder, bytes_used
 from rmqcli.store.read.tables import (
     TABLES,
     delay_offsets,
     deleted_topics,
     group_offsets,
-    store_folder,
     table_files,
     topics,
 )
 from rmqcli.store.stats.overview import kept_messages
 from rmqcli.store.verify.agreement import Agreement
-from rmqcli.store.verify.checkpoint import check_checkpoint, dispatched_again_from, known_checkpoint
+from rmqcli.store.verify.checkpoint import check_checkpoint, dispatched_again_from
 from rmqcli.store.verify.commit_log import check_batches, misplaced, sequences_of, verify_commit_log
 from rmqcli.store.verify.consume_queues import NOTHING, Repairs, find_missing_entries, span_of, verify_queues
 from rmqcli.store.verify.findings import Finding, Report, Rule
@@ -111,12 +98,12 @@ def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
     yield lambda count: None
 
 
-def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
-    """Check a store folder. Raises FileNotFoundError if it is not one.
+def verify_store(folder: StoreFolder, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
+    """Check a store folder.
 
     `steps` is called for each part, because checking a byte costs more in some parts than in others.
     """
-    folder, found = _folder(store_folder(store)), StoreReport()
+    found = StoreReport()
     if folder.live:
         found.remarks.append("a broker runs on this folder: the check covers what was written when it began")
     elif folder.crashed:
@@ -126,32 +113,31 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
     if not folder.live:
         found.remarks += _odd_lengths(folder.log.files)
     # The log comes first: whether it is sound decides how queues and index are checked.
-    with steps("commitlog", _used(folder.log.files)) as advance:
+    with steps("commitlog", bytes_used(folder.log.files)) as advance:
         agreement = _agreement(folder)
         found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers, agreement=agreement)
     _judge_end(folder, found)
-    with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
+    with steps("consumequeue", sum(bytes_used(queue.files.files) for queue in folder.queues)) as advance:
         found.parts["consumequeue"] = _queues(folder, found, workers, advance, agreement)
-    with steps("index", _used(_index_files(store))) as advance:
+    with steps("index", bytes_used(folder.index)) as advance:
         found.parts["index"] = _index(folder, found, workers, advance, agreement)
-    topics_with_batches = batch_topics(store)
-    if topics_with_batches and found.parts["commitlog"].sound and not folder.live:
-        found.parts[consume_queue.FOLDER] = _batches(folder, topics_with_batches)
+    if folder.batch_topics and found.parts["commitlog"].sound and not folder.live:
+        found.parts[consume_queue.FOLDER] = _batches(folder)
     found.parts["tables"] = _tables(folder, found)
     return found
 
 
-def _agreement(folder: _Folder) -> Agreement | None:
+def _agreement(folder: StoreFolder) -> Agreement | None:
     """Return the agreement to fill, or None for a log whose files do not follow one another."""
     bounds = [(file.base, (file.base or 0) + file.size) for file in folder.log.files]
     if not bounds or any(base is None for base, _ in bounds):
         return None
     if any((after or 0) < end for (_, end), (after, _) in pairwise(bounds)):
         return None
-    return Agreement(folder.queues, folder.path / "index", bounds[0][0] or 0)
+    return Agreement(folder.queues, folder.index_geometries, folder.log_begin)
 
 
-def _judge_end(folder: _Folder, found: StoreReport) -> None:
+def _judge_end(folder: StoreFolder, found: StoreReport) -> None:
     """Turn damage at the end of the log into a note if a killed broker left it: no entry points to it."""
     report = found.parts["commitlog"]
     last = report.findings[-1] if report.damaged == len(report.findings) > 0 else None
@@ -193,62 +179,22 @@ def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
             )
 
 
-def _used(files: list[NamedFile]) -> int:
-    return sum(map(data_size, files))
-
-
-class _Folder(NamedTuple):
-    """A store folder; `live`: a broker runs on it.
-
-    `queues` and `log` show the same moment, queues listed first.
-    """
-
-    path: Path
-    queues: list[Queue]
-    log: CommitLogFiles
-    crashed: bool
-    live: bool
-
-
-def _folder(store: Path) -> _Folder:
-    # Queues before the log: a log that is listed later has the records of all their entries.
-    live, queues = is_locked(store), queues_of(store)
-    if live:
-        queues = [queue.as_written() for queue in queues]
-    return _Folder(store, queues, log_of(store), (store / "abort").exists(), live)
-
-
-def log_of(store: Path) -> CommitLogFiles:
-    """Return the commit log; it has no files if no message was ever stored."""
-    try:
-        return CommitLogFiles(store)
-    except FileNotFoundError:
-        return CommitLogFiles(store, [])
-
-
-def _index_files(store: Path) -> list[NamedFile]:
-    try:
-        return index_files(store / "index")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
 def _queues(
-    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, agreement: Agreement | None
+    folder: StoreFolder, found: StoreReport, workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> Report:
-    store, queues, log, crashed, live = folder
+    queues, log, crashed, live = folder.queues, folder.log, folder.crashed, folder.live
     if not log.files:
-        return _without_log(store, queues, found)
+        return _without_log(folder, found)
     of_log = found.parts["commitlog"]
     if not queues:
         report = Report()
         if of_log.items:
             text = "no consume queues: the next start rebuilds them, or `rmq inspect rebuild`"
-            finding = Finding(store / "consumequeue", 0, text)
+            finding = Finding(folder.path / "consumequeue", 0, text)
             found.judge(Rule.NO_QUEUES, report, finding, crashed=crashed or live)
         return report
-    begin = log.files[0].base or 0
-    repairs = Repairs(dispatched_again_from(log, known_checkpoint(store)) if crashed else None, begin)
+    begin = folder.log_begin
+    repairs = Repairs(dispatched_again_from(log, folder.checkpoint) if crashed else None, begin)
     report = verify_queues(
         [(queue, log) for queue in queues],
         workers,
@@ -282,29 +228,30 @@ def _first_places(queues: list[Queue]) -> dict[tuple[str, int], int]:
     return firsts
 
 
-def _batches(folder: _Folder, topics: frozenset[str]) -> Report:
-    queues = batch_queues(folder.path)
+def _batches(folder: StoreFolder) -> Report:
+    queues = folder.batch_queues
     report = Report(files=sum(len(queue.files) for queue in queues))
     report.items = sum(1 for queue in queues for _ in queue.units())
     found = sequences_of(folder.log)
-    for finding in check_batches(queues, topics, folder.log, found, folder.path / consume_queue.FOLDER):
+    place = folder.path / consume_queue.FOLDER
+    for finding in check_batches(queues, folder.batch_topics, folder.log, found, place):
         report.add(finding)
     return report
 
 
-def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
-    store, queues, log, crashed, _ = folder
+def _check_missing(folder: StoreFolder, report: Report, found: StoreReport) -> None:
+    crashed = folder.crashed
     spans = {
         (queue.topic, queue.queue_id): span_of(queue.files)
-        for queue in queues
+        for queue in folder.queues
         if queue.topic is not None and queue.queue_id is not None
     }
-    batches = batch_topics(store)
-    known = {key: NOTHING for key in _known_queues(store) if key not in spans and key[0] not in batches}
-    deleted = deleted_topics(store)
-    for missing, count in sorted(find_missing_entries(log, {**known, **spans}, deleted).items()):
+    batches = folder.batch_topics
+    known = {key: NOTHING for key in _known_queues(folder) if key not in spans and key[0] not in batches}
+    deleted = deleted_topics(folder.path, folder.read)
+    for missing, count in sorted(find_missing_entries(folder.log, {**known, **spans}, deleted).items()):
         name = f"{missing.topic} queue {missing.queue_id}"
-        place = store / "consumequeue" / missing.topic / str(missing.queue_id)
+        place = folder.path / "consumequeue" / missing.topic / str(missing.queue_id)
         if missing.queue in known:
             text = (
                 f"{name} has no consume queue, but the log has {many(count, 'record')} of it: "
@@ -320,49 +267,48 @@ def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
         found.judge(rule, report, finding, crashed=crashed, remedy=": the next start adds them")
 
 
-def _known_queues(store: Path) -> Iterator[tuple[str, int]]:
+def _known_queues(folder: StoreFolder) -> Iterator[tuple[str, int]]:
     try:
-        of_topics = topics(store)
+        of_topics = topics(folder.path, folder.read)
     except DamagedFile:  # reported with the tables
         return
     for name, one in of_topics.items():
         yield from ((name, number) for number in range(max(one.read_queue_nums, one.write_queue_nums)))
 
 
-def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report:
-    report = Report(files=sum(len(queue.files.files) for queue in queues))
-    bounds = [queue.files.bounds() for queue in queues if queue.files.files]
+def _without_log(folder: StoreFolder, found: StoreReport) -> Report:
+    report = Report(files=sum(len(queue.files.files) for queue in folder.queues))
+    bounds = [queue.files.bounds() for queue in folder.queues if queue.files.files]
     entries = sum(end - first for first, end in bounds)
     if entries:
         lost = f"there is no commit log, but consume queues have {many(entries, 'entry')}"
-        report.add(Finding(store / "commitlog", 0, lost))
+        report.add(Finding(folder.path / "commitlog", 0, lost))
     else:
         found.remarks.append("there is no commit log: no message was ever stored")
     return report
 
 
 def _index(
-    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, agreement: Agreement | None
+    folder: StoreFolder, found: StoreReport, workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> Report:
-    store, crashed = folder.path, folder.crashed
+    crashed = folder.crashed
     of_log = found.parts["commitlog"]
     if not folder.log.files:
         return Report()
-    if not _index_files(store):
+    if not folder.index:
         if of_log.items:
             found.remarks.append(
                 "no index file: messages are not found by key, unless a broker keeps no index"
             )
         return Report()
-    flushed = known_checkpoint(store).index_msg_timestamp
     result = verify_index(
-        store / "index",
+        folder.index,
         folder.log,
         workers,
         progress,
         crashed=crashed,
         live=folder.live,
-        flushed=flushed,
+        flushed=folder.checkpoint.index_msg_timestamp,
         agreement=agreement,
     )
     for file in result.growing:
@@ -374,26 +320,16 @@ def _index(
         text = "younger than the checkpoint: rebuilt by the next start"
         found.remarks.append(f"{file.path.name}: {text}{places}")
     if result.report.sound and of_log.sound and not folder.live:
-        for gap in unindexed(folder.log, headers_of(_index_files(store))):
+        for gap in unindexed(folder.log, folder.index_headers):
             rule = Rule.ITEMS_AFTER if gap.is_after else Rule.ITEMS_BEFORE
             text = f"records from commit-log offset {gap.offset} on are in no index file"
-            finding = Finding(store / "index", 0, text)
+            finding = Finding(folder.path / "index", 0, text)
             remedy = ": the next start adds them"
             found.judge(rule, result.report, finding, crashed=crashed, remedy=remedy)
     return result.report
 
 
-def headers_of(files: list[NamedFile]) -> list[IndexHeader]:
-    """Return the headers of the files that contain items."""
-    found = []
-    for file in files:
-        with mapped(file) as data, suppress(CorruptionError):
-            index = geometry_of(file, data)
-            found += [index.header] if index.items else []
-    return found
-
-
-def _tables(folder: _Folder, found: StoreReport) -> Report:
+def _tables(folder: StoreFolder, found: StoreReport) -> Report:
     report, store, has_records = Report(), folder.path, bool(found.parts["commitlog"].items)
     _table_files(folder, report, found, has_records=has_records)
     if has_records and not (store / "checkpoint").exists() and not folder.live:
@@ -404,14 +340,14 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
         report.add(Finding(lost, 0, "missing: the messages that it leads to are not delivered in time"))
     try:
         end_of = _ends(folder)
-        for group, topic, queue_id, offset in group_offsets(store):
+        for group, topic, queue_id, offset in group_offsets(folder.path, folder.read):
             report.items += 1
             end = end_of((topic, queue_id))
             if end is not None and offset > end:
                 found.remarks.append(
                     f"group {group} stands at {offset} in {topic} queue {queue_id}, which ends at {end}"
                 )
-        for level, offset in delay_offsets(store).items():
+        for level, offset in delay_offsets(folder.path, folder.read).items():
             report.items += 1
             end = end_of((SystemTopic.SCHEDULE, level - 1))
             if end is not None and offset > end:
@@ -422,7 +358,7 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
     return report
 
 
-def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
+def _ends(folder: StoreFolder) -> Callable[[tuple[str, int]], int | None]:
     """Return a function that returns the end of a queue, or None for a queue without files.
 
     It reads on demand.
@@ -441,25 +377,27 @@ def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
     return end_of
 
 
-def _checkpoint(folder: _Folder, report: Report, found: StoreReport) -> None:
+def _checkpoint(folder: StoreFolder, report: Report, found: StoreReport) -> None:
     path = folder.path / "checkpoint"
-    if not path.exists():
+    try:
+        data = folder.read(path)
+    except FileNotFoundError:
         return
     report.files += 1
     report.items += 1
-    headers = headers_of(_index_files(folder.path))
-    for rule, finding in check_checkpoint(path, folder.log, headers, live=folder.live):
+    checked = check_checkpoint(path, data, folder.log, folder.index_headers, live=folder.live)
+    for rule, finding in checked:
         found.judge(rule, report, finding, crashed=folder.crashed)
 
 
-def _table_files(folder: _Folder, report: Report, found: StoreReport, *, has_records: bool) -> None:
+def _table_files(folder: StoreFolder, report: Report, found: StoreReport, *, has_records: bool) -> None:
     store = folder.path
     if not (store / "config").is_dir():
         if has_records and not folder.live:
             found.remarks.append("no folder config: a broker starts without topics and groups")
         return
     for name in TABLES:
-        file, backup = files = table_files(store, name)
+        file, backup = files = table_files(store, name, folder.read)
         report.files += sum(one.is_sound or one.is_damaged for one in files)
         for one in files:
             if one.is_damaged:

@@ -21,6 +21,7 @@ from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLogFiles, queue_folders
 from rmqcli.store.read.commit_log import LogReader, as_written
 from rmqcli.store.read.files import NamedFile
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.verify import consume_queues as verify_queues_module
 from rmqcli.store.verify.store import verify_store
@@ -96,7 +97,7 @@ def test_verification_while_a_broker_writes(broker: Broker) -> None:
         much()
         yield much
 
-    report = verify_store(broker.store, step)
+    report = verify_store(StoreFolder(broker.store), step)
     assert report.sound, report.findings
     assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 10
     assert report.remarks == [

@@ -15,6 +15,7 @@ from rmqcli.store import queue_folders
 from rmqcli.store.read import consume_queue
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook, queues_of
 from rmqcli.store.read.files import NamedFile, mapped, peeked, without_last_hole
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.stats.overview import overview
 from tests.support import JavaStore
 
@@ -76,16 +77,16 @@ def test_the_overview_by_looks_and_by_mappings(
     java_store: JavaStore, store_five: JavaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = java_store.root, store_five.root
-    by_looks = [overview(store)._replace(disk=(0, 0, 0)) for store in stores]
+    by_looks = [overview(StoreFolder(store))._replace(disk=(0, 0, 0)) for store in stores]
     monkeypatch.setattr(consume_queue, "peeked", mapped)
-    assert [overview(store)._replace(disk=(0, 0, 0)) for store in stores] == by_looks
+    assert [overview(StoreFolder(store))._replace(disk=(0, 0, 0)) for store in stores] == by_looks
 
 
 def test_the_queues_and_sizes_of_every_folder(java_store: JavaStore) -> None:
     root = java_store.root / "consumequeue"
     folders = {path.parent for path in root.glob("*/[0-9]*/" + NAME_PATTERN)}
     assert {queue.path for queue in queue_folders(java_store.root)} == folders
-    for folder in overview(java_store.root).folders:
+    for folder in overview(StoreFolder(java_store.root)).folders:
         paths = [path for path in (java_store.root / folder.name).rglob("*") if path.is_file()]
         states = [path.stat() for path in paths]
         assert folder[1:3] == (len(states), sum(state.st_size for state in states))

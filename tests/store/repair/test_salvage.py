@@ -15,6 +15,7 @@ from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.read.files import NamedFile
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair import salvage_scan
 from rmqcli.store.repair.rebuild import compare
 from rmqcli.store.repair.salvage import LOST, salvage
@@ -214,7 +215,7 @@ def test_a_record_that_another_queue_lacks_is_lost_there(copy_java_store: Copy, 
     assert [stretch.begin for stretch in result.lost] == [0, line["phy"]]
     assert (line["topic"], line["queueId"], line["queueOffset"], line["queueOffset"]) in result.gone
     assert result.placed == 2
-    assert verify_store(tmp_path / "out").sound
+    assert verify_store(StoreFolder(tmp_path / "out")).sound
     _check_queues(store, tmp_path / "out")
 
 
@@ -248,7 +249,7 @@ def test_swapped_queue_files_cost_no_record(copy_java_store: Copy, tmp_path: Pat
     result = salvage(store.root, tmp_path / "out")
     assert (result.lost, result.gone, result.records) == ([], [], len(before))
     assert {message.commit_log_offset: message for message in messages_of(tmp_path / "out")} == before
-    assert verify_store(tmp_path / "out").sound
+    assert verify_store(StoreFolder(tmp_path / "out")).sound
 
 
 def test_swapped_queue_files_name_no_lost_offset(copy_java_store: Copy, tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ def test_entries_that_contradict_the_order_of_the_log_name_no_lost_offset(
     path.write_bytes(entries.ljust(6000, b"\0"))
     gone = salvage(store.root, tmp_path / "out").gone
     assert [run for run in gone if run[:2] == key] == [(*key, 0, 9)]
-    assert verify_store(tmp_path / "out").sound
+    assert verify_store(StoreFolder(tmp_path / "out")).sound
 
 
 @pytest.mark.parametrize("offset", [70_000, 1, -5, 1 << 60])
@@ -298,7 +299,7 @@ def test_a_queue_offset_that_breaks_the_sequence(copy_java_store: Copy, tmp_path
         (line["phy"], f"a queue offset of {offset} cannot be")
     ]
     assert result.records == len(store.of_kind("msg")) - 1
-    assert verify_store(tmp_path / "out").sound
+    assert verify_store(StoreFolder(tmp_path / "out")).sound
 
 
 @pytest.mark.parametrize("cut", [(0,), (1, 2), (0, 3)])
@@ -353,4 +354,4 @@ def test_a_topic_or_queue_that_cannot_be(copy_java_store: Copy, tmp_path: Path, 
     ]
     assert "there is no topic " in found.lost[0].reason
     assert found.records == len(store.of_kind("msg")) - 1
-    assert verify_store(tmp_path / "out").sound
+    assert verify_store(StoreFolder(tmp_path / "out")).sound

@@ -23,6 +23,7 @@ from rmqcli.client import Producer, PullConsumer
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.records.reading import decode_record
 from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.tables import TABLES
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.repair.salvage_tables import copy_folder
@@ -108,7 +109,9 @@ def check_salvage(before: Path, folder: Path, seed: int, records: dict[int, Mess
     whole = [message for message in records.values() if not damager.touches(message)]
     lost = [message for message in whole if after.get(message.commit_log_offset) != message]
     silent = _silent(before, source, out, result.notes)
-    findings = [(str(one.path.relative_to(out)), one.problem) for one in verify_store(out).findings]
+    findings = [
+        (str(one.path.relative_to(out)), one.problem) for one in verify_store(StoreFolder(out)).findings
+    ]
     assert (len(lost), findings, silent) == (0, [], []), (seed, damager.done)
     for path in (source, out):
         shutil.rmtree(path)

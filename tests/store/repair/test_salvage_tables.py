@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.tables import TABLES, group_offsets, groups, topics
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.store import verify_store
@@ -19,7 +20,7 @@ Copy = Callable[[str], JavaStore]
 def salvaged(store: JavaStore, tmp_path: Path) -> tuple[Path, list[str]]:
     out = tmp_path / "out"
     notes = salvage(store.root, out).notes
-    assert verify_store(out).sound
+    assert verify_store(StoreFolder(out)).sound
     return out, notes
 
 
@@ -101,7 +102,9 @@ def test_a_table_without_its_content_is_damaged(copy_java_store: Copy, tmp_path:
     store = copy_java_store("store-clean")
     path = store.root / "config/topics.json"
     path.write_bytes(path.read_bytes().replace(b"topicConfigTable", key))
-    assert [one.problem for one in verify_store(store.root).findings] == ["no table topicConfigTable in it"]
+    assert [one.problem for one in verify_store(StoreFolder(store.root)).findings] == [
+        "no table topicConfigTable in it"
+    ]
     out, notes = salvaged(store, tmp_path)
     assert notes == ["config/topics.json is damaged: its .bak is used"]
     assert topics(out) == topics(path.with_name("topics.json.bak"))

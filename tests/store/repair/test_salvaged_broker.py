@@ -16,6 +16,7 @@ from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.records.reading import decode_record
 from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.tables import topics
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.verify.store import verify_store
@@ -85,7 +86,7 @@ async def test_every_message_outside_of_a_damage_is_pulled(
     out = tmp_path / "salvaged"
     result = salvage(store.root, out)
     expected = {key: one for key, one in before.items() if key[0] in names and not touches(one, damaged)}
-    report = verify_store(out)
+    report = verify_store(StoreFolder(out))
     assert (report.sound, report.remarks) == (True, [])
     async with broker.embedded(store=out, **JAVA_SIZES) as cluster:
         found = await pulled(cluster.namesrv, names)
@@ -101,4 +102,4 @@ async def test_every_message_outside_of_a_damage_is_pulled(
     assert len(expected) > 2000 and gone
     stand_ins = {key for key in gone if key in found and LOST in found[key].properties}
     assert len(stand_ins) > len(gone) // 2
-    assert verify_store(out).sound
+    assert verify_store(StoreFolder(out)).sound

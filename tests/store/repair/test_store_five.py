@@ -15,6 +15,7 @@ from rmqcli.codec.bodies.config import load_properties_text
 from rmqcli.codec.store import consume_queue
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.consume_queue import batch_queues, batch_topics
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.sequences import Run, Sequences
 from rmqcli.store.read.tables import topics
 from rmqcli.store.repair.rebuild import build, compare, shape_of
@@ -99,7 +100,7 @@ def test_a_damaged_store_is_salvaged(copy_java_store: Copy, tmp_path: Path, seed
         shutil.rmtree(store.root / consume_queue.FOLDER)
     out = tmp_path / "out"
     result = salvage(store.root, out)
-    assert result.lost and verify_store(out).sound
+    assert result.lost and verify_store(StoreFolder(out)).sound
     for queue in batch_queues(out):
         units = list(queue.units())
         assert all(unit.base_offset >= before.end for before, unit in pairwise(units))

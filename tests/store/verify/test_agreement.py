@@ -12,6 +12,7 @@ from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.store.file_names import file_name
 from rmqcli.codec.store.index_file import IndexHeader
 from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
@@ -84,9 +85,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def both_ways(store: Path) -> tuple[dict[str, object], dict[str, object]]:
-    at_once = said(verify_store(store))
+    at_once = said(verify_store(StoreFolder(store)))
     with one_by_one():
-        return at_once, said(verify_store(store))
+        return at_once, said(verify_store(StoreFolder(store)))
 
 
 @pytest.mark.parametrize("block", seeds(2))
@@ -108,13 +109,15 @@ def test_damage(store: Path, block: int) -> None:
 def test_sound(store: Path) -> None:
     at_once, apart = both_ways(store)
     assert at_once == apart
-    assert verify_store(store).sound
+    assert verify_store(StoreFolder(store)).sound
     assert all(len(list((store / name).iterdir())) > 1 for name in ("commitlog", "index"))
 
 
 def test_processes_find_the_same(store: Path) -> None:
     with Workers(2) as workers:
-        assert said(verify_store(store, workers=workers)) == said(verify_store(store))
+        assert said(verify_store(StoreFolder(store), workers=workers)) == said(
+            verify_store(StoreFolder(store))
+        )
 
 
 @pytest.mark.parametrize("kept", [1, 2])
@@ -129,7 +132,7 @@ def test_files_that_retention_removed(store: Path, tmp_path: Path, kept: int) ->
         (copy / "commitlog" / file.name).symlink_to(file)
     at_once, apart = both_ways(copy)
     assert at_once == apart
-    assert verify_store(copy).parts["consumequeue"].sound
+    assert verify_store(StoreFolder(copy)).parts["consumequeue"].sound
 
 
 def test_an_index_whose_header_has_another_time(store: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 import trio
 
 from rmqcli.broker.store import StoreConfig, StoreDamaged
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.salvage_tables import copy_folder
 from rmqcli.store.verify.store import verify_store
 from tests.broker.store.support import Clock, killed, loaded, use
@@ -53,7 +54,7 @@ class Opinion(NamedTuple):
 
 def opinion(root: Path, caplog: pytest.LogCaptureFixture) -> Opinion:
     """Asks both; the start changes the folder."""
-    report = verify_store(root)
+    report = verify_store(StoreFolder(root))
     damaged = tuple(name for name, part in report.parts.items() if not part.sound and name != TABLES)
     caplog.clear()
     refusal, end = "", -1

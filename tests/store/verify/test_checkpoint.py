@@ -14,9 +14,9 @@ from rmqcli.client import Producer
 from rmqcli.codec.message import Message
 from rmqcli.codec.store.checkpoint import CHECKPOINT, FILE_SIZE, SAFE_POINT, SAFE_POINT_AT
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.index import index_files
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.verify.checkpoint import check_checkpoint
-from rmqcli.store.verify.store import headers_of, verify_store
+from rmqcli.store.verify.store import verify_store
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -25,15 +25,15 @@ Copy = Callable[[str], JavaStore]
 def named(root: Path, begin: int, end: int) -> list[bool]:
     """For each bit of a part of the checkpoint: whether it is named when it is wrong."""
     path, log = root / "checkpoint", CommitLogFiles(root)
-    index = headers_of(index_files(root / "index"))
+    index = StoreFolder(root).index_headers
     content = path.read_bytes()
-    assert list(check_checkpoint(path, log, index, live=False)) == []
+    assert list(check_checkpoint(path, path.read_bytes(), log, index, live=False)) == []
     found = []
     for bit in range(8 * begin, 8 * end):
         wrong = bytearray(content)
         wrong[bit // 8] ^= 0x80 >> bit % 8
         path.write_bytes(wrong)
-        found.append(any(True for _ in check_checkpoint(path, log, index, live=False)))
+        found.append(any(True for _ in check_checkpoint(path, path.read_bytes(), log, index, live=False)))
     path.write_bytes(content)
     return found
 
@@ -70,7 +70,7 @@ def test_every_bit_of_ours(ours: Path) -> None:
     used = *range(CHECKPOINT.size), *range(SAFE_POINT_AT, FILE_SIZE)
     assert len(used) == 40 + 64 and SAFE_POINT_AT + SAFE_POINT.size <= FILE_SIZE
     assert all(named(ours, 0, CHECKPOINT.size) + named(ours, SAFE_POINT_AT, FILE_SIZE))
-    assert verify_store(ours).remarks == []
+    assert verify_store(StoreFolder(ours)).remarks == []
 
 
 def test_a_time_older_than_what_has_expired_may_be_right(copy_java_store: Copy) -> None:
@@ -80,11 +80,14 @@ def test_a_time_older_than_what_has_expired_may_be_right(copy_java_store: Copy) 
     path, log = root / "checkpoint", CommitLogFiles(root)
     first = 1_000_000
     path.write_bytes(first.to_bytes(8, "big") * 3 + bytes(FILE_SIZE - 24))
-    assert list(check_checkpoint(path, log, headers_of(index_files(root / "index")), live=False)) == []
+    assert (
+        list(check_checkpoint(path, path.read_bytes(), log, StoreFolder(root).index_headers, live=False))
+        == []
+    )
 
 
 def test_the_numbers_of_a_running_broker_change(copy_java_store: Copy) -> None:
     path = copy_java_store("store-clean").root / "checkpoint"
     shutil.copy(path, path.with_name("copy"))
     path.write_bytes(b"\x7f" + path.read_bytes()[1:])
-    assert list(check_checkpoint(path, CommitLogFiles(path.parent), [], live=True)) == []
+    assert list(check_checkpoint(path, path.read_bytes(), CommitLogFiles(path.parent), [], live=True)) == []

@@ -13,6 +13,7 @@ from rmqcli.codec.records.encoding import encode_filler, encode_record
 from rmqcli.codec.store.consume_queue import ENTRY, is_address
 from rmqcli.codec.store.record_layout import PREFIXES
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.verify.commit_log import parts_of
 from rmqcli.store.verify.findings import MAX_FINDINGS, Finding, Report
 from rmqcli.store.verify.store import verify_store
@@ -206,7 +207,7 @@ def test_other_processes_find_the_same(copy_java_store: Copy) -> None:
     overwrite(store.commit_logs[0], store.of_kind("msg")[7]["phy"] + 90, b"?")
     path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
     overwrite(path, 107, b"?")
-    alone = verify_store(store.root)
+    alone = verify_store(StoreFolder(store.root))
     told: dict[str, list[int]] = {}
     whole: dict[str, int] = {}
 
@@ -216,7 +217,7 @@ def test_other_processes_find_the_same(copy_java_store: Copy) -> None:
         yield told[name].append
 
     with Workers(2) as workers:
-        together = verify_store(store.root, step, workers)
+        together = verify_store(StoreFolder(store.root), step, workers)
     assert {name: part.findings for name, part in together.parts.items()} == {
         name: part.findings for name, part in alone.parts.items()
     }

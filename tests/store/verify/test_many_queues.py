@@ -13,6 +13,7 @@ from rmqcli.codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles, queue_folders, verify_consume_queues
 from rmqcli.store.read import commit_log
 from rmqcli.store.read.files import NamedFile, mapping
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify import consume_queues, index
 from rmqcli.store.verify.consume_queues import QueuePart
@@ -58,7 +59,7 @@ def test_sound_entries_and_items_are_not_compared_one_by_one(
     """They are compared with what the log says, so a look at their records is as wrong as a longer time."""
     monkeypatch.setattr(consume_queues, "_verify_part", None)
     monkeypatch.setattr(index, "verify_part", None)
-    report = verify_store(store)
+    report = verify_store(StoreFolder(store))
     assert report.sound
     assert [report.parts[name].items for name in ("commitlog", "consumequeue", "index")] == [RECORDS] * 3
 
@@ -80,7 +81,7 @@ def test_damage_leads_to_its_entries(store: Path, monkeypatch: pytest.MonkeyPatc
     with path.open("r+b") as file:
         file.seek(place)
         file.write(b"\x01")
-    report = verify_store(store)
+    report = verify_store(StoreFolder(store))
     path.write_bytes(sound)
     of_queue = report.parts["consumequeue"].findings
     assert [finding.position for finding in of_queue] == [ENTRY.size]
@@ -98,9 +99,9 @@ def test_one_by_one_the_same_is_found(store: Path) -> None:
             file.write(b"\x01")
         file.seek(19 * ENTRY.size)
         file.write(bytes(ENTRY.size))
-    report = verify_store(store)
+    report = verify_store(StoreFolder(store))
     with one_by_one():
-        slow = verify_store(store)
+        slow = verify_store(StoreFolder(store))
     path.write_bytes(sound)
     assert len(report.findings) > 10
     assert (report.findings, report.remarks) == (slow.findings, slow.remarks)
@@ -117,7 +118,7 @@ def test_an_entry_that_a_sparse_copy_ends_in_a_hole(tmp_path: Path) -> None:
     build(CommitLogFiles(tmp_path), tmp_path, Shape())
     path = tmp_path / "consumequeue" / "TopicA" / "1" / file_name(0)
     size, entries = path.stat().st_size, path.read_bytes()[:4092]
-    assert verify_store(tmp_path).parts["consumequeue"].items == 205
+    assert verify_store(StoreFolder(tmp_path)).parts["consumequeue"].items == 205
     path.write_bytes(entries)
     os.truncate(path, size)
-    assert verify_store(tmp_path).parts["consumequeue"].items == 205
+    assert verify_store(StoreFolder(tmp_path)).parts["consumequeue"].items == 205

@@ -12,6 +12,7 @@ import trio
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.rebuild import build, shape_of
 from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.broker.store.support import loaded, message, small_config
@@ -23,8 +24,8 @@ Copy = Callable[[str], JavaStore]
 
 def verified(root: Path) -> StoreReport:
     with one_by_one():
-        expected = verify_store(root)
-    found = verify_store(root)
+        expected = verify_store(StoreFolder(root))
+    found = verify_store(StoreFolder(root))
     assert (found.findings, found.remarks) == (expected.findings, expected.remarks)
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
@@ -34,7 +35,7 @@ def make_store(root: Path, name: str, first: int = 0) -> None:
 def test_each_queue_is_sound(tmp_path: Path, name: str, vectorised: bool) -> None:
     make_store(tmp_path, name)
     with one_by_one(not vectorised):
-        report = verify_store(tmp_path)
+        report = verify_store(StoreFolder(tmp_path))
     assert report.findings == []
     assert report.parts["consumequeue"].items == 6
 
@@ -42,5 +43,5 @@ def test_each_queue_is_sound(tmp_path: Path, name: str, vectorised: bool) -> Non
 def test_an_entry_of_a_queue_that_its_record_does_not_name(tmp_path: Path) -> None:
     make_store(tmp_path, "Else")
     (tmp_path / "consumequeue" / "Else").rename(tmp_path / "consumequeue" / "Other")
-    findings = [str(finding) for finding in verify_store(tmp_path).findings]
+    findings = [str(finding) for finding in verify_store(StoreFolder(tmp_path)).findings]
     assert len([one for one in findings if "its topic is Other, the record has T" in one]) == 3

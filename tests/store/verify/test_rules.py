@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.findings import Rule
 from rmqcli.store.verify.store import verify_store
@@ -138,7 +139,7 @@ def test_every_rule(copy_java_store: Copy, rule: Rule, crashed: bool) -> None:
     harm.apply(root)
     if crashed:
         (root / "abort").touch()
-    report = verify_store(root)
+    report = verify_store(StoreFolder(root))
     said = {"damage": [one.problem for one in report.findings], "note": report.remarks}
     expected, other = ("damage", "note") if rule.is_damage(crashed=crashed) else ("note", "damage")
     assert any(harm.said in text for text in said[expected]), said
@@ -154,7 +155,7 @@ def test_a_wheel_that_nothing_went_into_needs_no_timer_log(copy_java_store: Copy
         (bytes(4095) + b"x", ["missing: the messages that it leads to are not delivered in time"]),
     ):
         wheel.write_bytes(content)
-        assert [one.problem for one in verify_store(root).findings] == problems
+        assert [one.problem for one in verify_store(StoreFolder(root)).findings] == problems
 
 
 def test_what_has_a_test_of_its_own() -> None:
@@ -164,10 +165,12 @@ def test_what_has_a_test_of_its_own() -> None:
 def test_an_empty_table_is_read_from_its_backup(copy_java_store: Copy) -> None:
     root = copy_java_store("store-clean").root
     empty("config/topics.json")(root)
-    report = verify_store(root)
+    report = verify_store(StoreFolder(root))
     assert report.sound and report.remarks == ["config/topics.json is empty: a broker reads its .bak"]
     empty("config/topics.json.bak")(root)
-    assert [one.problem for one in verify_store(root).findings] == ["empty, without a sound .bak"]
+    assert [one.problem for one in verify_store(StoreFolder(root)).findings] == [
+        "empty, without a sound .bak"
+    ]
 
 
 @pytest.mark.parametrize("name", ["subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"])
@@ -176,42 +179,44 @@ def test_an_empty_backup_alone_is_damage(copy_java_store: Copy, name: str) -> No
     root = copy_java_store("store-clean").root
     (root / "config" / name).unlink(missing_ok=True)
     (root / "config" / f"{name}.bak").write_bytes(b"")
-    assert [one.problem for one in verify_store(root).findings] == ["missing, without a sound .bak"]
+    assert [one.problem for one in verify_store(StoreFolder(root)).findings] == [
+        "missing, without a sound .bak"
+    ]
 
 
 def test_empty_tables_that_a_broker_starts_with(copy_java_store: Copy, tmp_path: Path) -> None:
     root = copy_java_store("store-clean").root
     for name in ("consumerFilter.json", "consumerFilter.json.bak"):
         (root / "config" / name).write_bytes(b"")
-    report = verify_store(root)
+    report = verify_store(StoreFolder(root))
     assert report.sound and len(report.remarks) == 1
     fresh = tmp_path / "fresh"
     (fresh / "config").mkdir(parents=True)
     (fresh / "config" / "topics.json").touch()
-    assert verify_store(fresh).sound, "no message is hidden"
+    assert verify_store(StoreFolder(fresh)).sound, "no message is hidden"
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"topicConfigTable":{}}'])
 def test_a_table_without_entries_is_empty(copy_java_store: Copy, content: bytes) -> None:
     root = copy_java_store("store-clean").root
     (root / "config/topics.json").write_bytes(content)
-    report = verify_store(root)
+    report = verify_store(StoreFolder(root))
     assert report.sound and report.remarks == ["config/topics.json is empty: a broker reads its .bak"]
 
 
 def test_a_store_of_5x_is_sound(store_five: JavaStore) -> None:
-    report = verify_store(store_five.root)
+    report = verify_store(StoreFolder(store_five.root))
     assert (report.findings, report.remarks) == ([], [])
     assert report.parts["batchconsumequeue"].items == 15
     with one_by_one():
-        assert verify_store(store_five.root).sound
+        assert verify_store(StoreFolder(store_five.root)).sound
 
 
 def test_a_repeated_offset_is_salvaged(copy_java_store: Copy, tmp_path: Path) -> None:
     root = copy_java_store("store-clean").root
     repeat_offset(root)
     assert len(salvage(root, tmp_path / "out").lost) == 1
-    assert verify_store(tmp_path / "out").sound
+    assert verify_store(StoreFolder(tmp_path / "out")).sound
 
 
 def test_the_docs_have_the_table() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from rmqcli.codec.store.checkpoint import Checkpoint, encode_checkpoint
 from rmqcli.codec.store.index_file import item_position, slot_position
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
+from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.read.index import geometry_of, index_files, key_chain
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
@@ -29,14 +31,14 @@ Copy = Callable[[str], JavaStore]
 
 
 def test_a_clean_stop_is_sound(store_clean: JavaStore) -> None:
-    report = verify_store(store_clean.root)
+    report = verify_store(StoreFolder(store_clean.root))
     assert (report.sound, report.findings, report.remarks) == (True, [], [])
     assert report.parts["index"].items == 7293
     assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 3090
 
 
 def test_a_killed_broker_left_what_its_next_start_repairs(store_killed: JavaStore) -> None:
-    report = verify_store(store_killed.root)
+    report = verify_store(StoreFolder(store_killed.root))
     assert report.sound
     assert "abort is present" in report.remarks[0]
     assert "20261121013414032: younger than the checkpoint" in report.remarks[1]
@@ -59,7 +61,7 @@ def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
     path = sorted((store.root / "index").iterdir())[1]
     position = item_position(INDEX_SLOTS, 40)
     flip(path, position + 3)
-    report = verify_store(store.root)
+    report = verify_store(StoreFolder(store.root))
     assert [(one.path, one.position) for one in report.findings] == [(path, position)]
     assert "has no key of hash" in report.findings[0].problem
 
@@ -81,7 +83,7 @@ def test_a_header_that_is_not_that_of_its_items(
     path = sorted((store.root / "index").iterdir())[1]
     overwrite(path, position, (777777).to_bytes(8, "big"))
     with one_by_one(not vectorised):
-        findings = [one for one in verify_store(store.root).findings if one.position == position]
+        findings = [one for one in verify_store(StoreFolder(store.root)).findings if one.position == position]
     assert [one.path for one in findings] == [path] and said in findings[0].problem
 
 
@@ -92,9 +94,9 @@ def test_an_item_of_another_time(copy_java_store: Copy, vectorised: bool) -> Non
     path = sorted((store.root / "index").iterdir())[1]
     overwrite(path, item_position(INDEX_SLOTS, 1) + 12, (5).to_bytes(4, "big"))
     with one_by_one(not vectorised):
-        assert verify_store(store.root).sound
+        assert verify_store(StoreFolder(store.root)).sound
         overwrite(path, item_position(INDEX_SLOTS, 40) + 12, (5).to_bytes(4, "big"))
-        (finding,) = verify_store(store.root).findings
+        (finding,) = verify_store(StoreFolder(store.root)).findings
     assert (finding.path, finding.position) == (path, item_position(INDEX_SLOTS, 40))
     assert finding.problem == "item 40: its time is 5 s after the file's, the record's 0 s"
 
@@ -116,7 +118,7 @@ def test_a_slot_that_leads_elsewhere_and_an_item_that_does(copy_java_store: Copy
     struct.pack_into(">i", data, slots + slot * 4, numbers[slot] - 1)
     struct.pack_into(">i", data, later + item * 20 + 16, found - 1)
     path.write_bytes(data)
-    report = verify_store(store.root).parts["index"]
+    report = verify_store(StoreFolder(store.root)).parts["index"]
     assert [(one.path, one.position, one.problem) for one in report.findings] == [
         (
             path,
@@ -131,7 +133,7 @@ def test_damage_in_an_index_that_is_made_anew_is_a_remark(copy_java_store: Copy)
     store = copy_java_store("store-killed")
     path = store.root / "index/20261121013414032"
     flip(path, item_position(INDEX_SLOTS, 40) + 3)
-    report = verify_store(store.root)
+    report = verify_store(StoreFolder(store.root))
     assert report.sound
     assert (
         f"{path.name}: younger than the checkpoint: rebuilt by the next start (items or slots that are wrong: 1)"
@@ -143,11 +145,11 @@ def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     path = store.root / "consumequeue/SeedNormal/1/00000000000000006000"
     path.write_bytes(path.read_bytes()[:200] + bytes(5800))
-    (finding,) = verify_store(store.root).findings
+    (finding,) = verify_store(StoreFolder(store.root)).findings
     assert (finding.path, finding.position) == (path.parent, 6200)
     assert finding.problem == "SeedNormal queue 1 is missing the entries of 65 records after its own"
     (store.root / "abort").touch()
-    crashed = verify_store(store.root)
+    crashed = verify_store(StoreFolder(store.root))
     assert crashed.sound
     assert any("the next start adds them" in remark for remark in crashed.remarks)
 
@@ -156,18 +158,18 @@ def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
 def test_tables_that_cannot_be_read(copy_java_store: Copy, name: str) -> None:
     store = copy_java_store("store-clean")
     (store.root / name).write_bytes(b"{no")
-    assert {finding.path for finding in verify_store(store.root).findings} == {store.root / name}
+    assert {finding.path for finding in verify_store(StoreFolder(store.root)).findings} == {store.root / name}
 
 
 def test_a_group_beyond_the_end_is_a_remark(copy_java_store: Copy) -> None:
     store = copy_java_store("store-killed")
     path = store.root / "config/consumerOffset.json"
     path.write_text(json.dumps({"offsetTable": {"LoadA@g": {"0": 999}}}))
-    assert any("group g stands at 999" in remark for remark in verify_store(store.root).remarks)
+    assert any("group g stands at 999" in remark for remark in verify_store(StoreFolder(store.root)).remarks)
 
 
 def test_the_overview(store_killed: JavaStore) -> None:
-    found = overview(store_killed.root)
+    found = overview(StoreFolder(store_killed.root))
     lines = store_killed.of_kind("msg")
     assert sum(one.messages for one in found.queues) == len(lines)
     assert found.log_end == lines[-1]["phy"] + lines[-1]["size"]
@@ -182,9 +184,9 @@ def test_queues_whose_first_records_retention_took(copy_java_store: Copy) -> Non
     store = copy_java_store("store-killed")
     store.commit_logs[0].unlink()
     kept = [line for line in store.of_kind("msg") if line["phy"] >= 524288]
-    found = overview(store.root)
+    found = overview(StoreFolder(store.root))
     assert sum(one.messages for one in found.queues) == len(kept)
-    assert verify_store(store.root).sound
+    assert verify_store(StoreFolder(store.root)).sound
 
 
 def test_pending_delays(store_killed: JavaStore) -> None:
@@ -212,7 +214,7 @@ def test_half_messages_that_no_op_ends(copy_java_store: Copy) -> None:
     found = list(half_messages(store.root))
     assert [one.queue_offset for one in found] == [n for n in range(len(half)) if n not in done]
     assert 0 < len(found) < len(half)
-    assert overview(store.root).half == len(found)
+    assert overview(StoreFolder(store.root)).half == len(found)
     assert {one.topic for one in found} <= {line["properties"]["REAL_TOPIC"] for line in half}
 
 
@@ -256,11 +258,11 @@ def test_a_hole_that_the_next_start_fills_is_recoverable(copy_java_store: Copy) 
     store = copy_java_store("store-killed")
     files = sorted((store.root / "consumequeue/LoadA/0").iterdir())
     zero(files[-1], 400, 800)
-    report = verify_store(store.root)
+    report = verify_store(StoreFolder(store.root))
     assert report.sound
     assert f"{files[-1]}: byte 400: a hole: the next start adds the entries" in report.remarks
     (store.root / "abort").unlink()
-    (finding, *_) = verify_store(store.root).findings
+    (finding, *_) = verify_store(StoreFolder(store.root)).findings
     assert (finding.path, finding.position) == (files[-1], 400)
 
 
@@ -268,9 +270,9 @@ def test_a_hole_of_records_that_are_not_dispatched_again_is_damage(copy_java_sto
     store = copy_java_store("store-killed")
     path = min((store.root / "consumequeue/LoadA/0").iterdir())
     zero(path, 400, 800)
-    assert (path, 400) in [(one.path, one.position) for one in verify_store(store.root).findings]
+    assert (path, 400) in [(one.path, one.position) for one in verify_store(StoreFolder(store.root)).findings]
     (store.root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(1, 1, 1)))
-    assert verify_store(store.root).sound, "all records are dispatched again"
+    assert verify_store(StoreFolder(store.root)).sound, "all records are dispatched again"
 
 
 def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
@@ -288,10 +290,10 @@ def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
 def test_a_store_without_any_message(tmp_path: Path) -> None:
     """A broker that never had a message leaves such a folder."""
     (tmp_path / "lock").touch()
-    report = verify_store(tmp_path)
+    report = verify_store(StoreFolder(tmp_path))
     assert report.sound
     assert report.remarks == ["there is no commit log: no message was ever stored"]
-    found = overview(tmp_path)
+    found = overview(StoreFolder(tmp_path))
     assert (found.queues, found.half, found.log_end) == ([], 0, 0)
     assert list(half_messages(tmp_path)) == []
 
@@ -299,7 +301,7 @@ def test_a_store_without_any_message(tmp_path: Path) -> None:
 def test_a_commit_log_that_is_gone(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     shutil.rmtree(store.root / "commitlog")
-    report = verify_store(store.root)
+    report = verify_store(StoreFolder(store.root))
     assert [str(finding) for finding in report.findings] == [
         f"{store.root}/commitlog: byte 0: there is no commit log, but consume queues have 3,090 entries"
     ]
@@ -311,9 +313,30 @@ def test_a_file_that_is_shorter_than_the_others(copy_java_store: Copy) -> None:
     path = store.commit_logs[-1]
     with path.open("r+b") as file:
         file.truncate(300_000)
-    report = verify_store(store.root)
+    report = verify_store(StoreFolder(store.root))
     assert report.sound
     (remark,) = report.remarks
     assert remark.startswith(
         f"{path}: 300000 bytes long, not 524288 as others: Java's broker does not start on it"
     )
+
+
+def test_the_index_is_listed_and_each_table_is_read_once(
+    store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: Counter[tuple[str, Path]] = Counter()
+    listing, reading = Path.iterdir, Path.read_bytes
+
+    def counted_listing(path: Path) -> Iterator[Path]:
+        done["list", path] += 1
+        return listing(path)
+
+    def counted_reading(path: Path) -> bytes:
+        done["read", path] += 1
+        return reading(path)
+
+    monkeypatch.setattr(Path, "iterdir", counted_listing)
+    monkeypatch.setattr(Path, "read_bytes", counted_reading)
+    verify_store(StoreFolder(store_clean.root))
+    assert done["list", store_clean.root / "index"] == done["read", store_clean.root / "checkpoint"] == 1
+    assert [place for place, times in done.items() if times > 1] == []
