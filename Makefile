@@ -1,7 +1,7 @@
 # make demo: set up, then run the main job on the embedded broker; make demo-spark: with an export by Spark, too
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
-# make test: set up, then lint, types, layers, and tests of every kind
-# make nightly: all tests, with coverage, and the fast ones on each other Python of the machine
+# make test: set up, then lint, types, layers, and tests of every kind: at most 8 minutes on two cores
+# make nightly: all tests, on four times as many random cases, with coverage; the fast ones on each other Python
 PY := .venv/bin/python
 # One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 5 )))
@@ -45,7 +45,7 @@ layers:
 	.venv/bin/lint-imports
 
 tests:
-	RMQ_PURE=1 $(PY) -m pytest -q -n $(WORKERS) -m "not slow" tests/codec tests/broker/store
+	RMQ_PURE=1 $(PY) -m pytest -q -m "not slow" tests/codec/core
 	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder -m "not nightly"
 
 bench:

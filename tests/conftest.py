@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.markers import mark
+from tests.seeds import times
 from tests.support import JavaStore, unpack
 from tests.workers import ByGroup, place
 
@@ -21,7 +22,9 @@ FIGURE = "figure"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An example that is slow on a busy machine is not wrong.
-settings.register_profile("no deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "no deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=times(25)
+)
 settings.load_profile("no deadline")
 
 

@@ -4,6 +4,7 @@ nightly.txt, which `make nightly` runs and `make test` leaves out."""
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ SLOW = Path(__file__).with_name("slow.txt").read_text().split()
 all parameters."""
 
 NIGHTLY = Path(__file__).with_name("nightly.txt").read_text().splitlines()
-"""Beginnings of test names with their parameters, one a line (`test_errors.py::test_errors[EIO-SYNC_FLUSH-]`)."""
+"""Files, tests, and beginnings of tests with their parameters (`test_errors.py::test_errors[EIO-SYNC_FLUSH-]`), one
+a line."""
 
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
@@ -32,14 +34,18 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
 
     Warns when one does not: a folder, a file or a test has another name now.
     """
+    named = defaultdict(list)
+    for marker, beginnings in (("slow", SLOW), ("nightly", NIGHTLY)):
+        for beginning in beginnings:
+            named[beginning.partition("::")[0]].append((beginning, marker))
     used: set[str] = set()
     for item in items:
         found = {folder: marker for folder, marker in FOLDERS.items() if item.nodeid.startswith(folder)}
-        test = item.nodeid.partition("[")[0]
-        name = test.rpartition("/")[2]
-        found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
-        whole = item.nodeid.replace(test, name, 1)
-        found |= {beginning: "nightly" for beginning in NIGHTLY if whole.startswith(beginning)}
+        path, _, test = item.nodeid.partition("::")
+        file = path.rpartition("/")[2]
+        found |= {
+            beginning: marker for beginning, marker in named[file] if f"{file}::{test}".startswith(beginning)
+        }
         for marker in found.values():
             item.add_marker(marker)
         used |= found.keys()

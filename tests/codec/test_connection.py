@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -38,15 +39,15 @@ def random_chunks(data: bytes, rng: random.Random, longest: int) -> Iterator[byt
 # ----------------------------------------------------------------------------------------------------------- receiving
 
 
-@pytest.mark.parametrize("split", range(1, len(STREAM)))
-def test_every_split_in_two(split: int) -> None:
-    connection = Connection()
-    first = connection.receive(STREAM[:split])
-    assert len(first) == sum(boundary <= split for boundary in BOUNDARIES[1:])
-    assert connection.buffered == split - BOUNDARIES[len(first)]
-    assert first + connection.receive(STREAM[split:]) == FEW
-    assert connection.buffered == 0
-    assert connection.receive(b"") == []
+def test_every_split_in_two() -> None:
+    for split in range(1, len(STREAM)):
+        connection = Connection()
+        first = connection.receive(STREAM[:split])
+        assert len(first) == sum(boundary <= split for boundary in BOUNDARIES[1:]), split
+        assert connection.buffered == split - BOUNDARIES[len(first)], split
+        assert first + connection.receive(STREAM[split:]) == FEW, split
+        assert connection.buffered == 0, split
+        assert connection.receive(b"") == [], split
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 64, len(STREAM)])
@@ -99,22 +100,21 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("step", [1, 3, 1000])
-@pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize(("broken", "complaint"), BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_stream(broken: bytes, complaint: str, before: int, step: int) -> None:
-    data = b"".join(map(encode_frame, FEW[:before])) + broken
-    connection = Connection()
-    received: list[RemotingCommand] = []
-    with pytest.raises(RemoteProtocolError, match=complaint) as caught:
-        for at in range(0, len(data), step):
-            received += connection.receive(data[at : at + step])
-    assert isinstance(caught.value, ReceiveError)
-    assert received + caught.value.commands == FEW[:before]
-    assert connection.buffered == 0
-    for more in (b"", STREAM):
-        with pytest.raises(LocalProtocolError, match="no more"):
-            connection.receive(more)
+def test_a_broken_stream(broken: bytes, complaint: str) -> None:
+    for before, step in product((0, 1, 3), (1, 3, 1000)):
+        data = b"".join(map(encode_frame, FEW[:before])) + broken
+        connection = Connection()
+        received: list[RemotingCommand] = []
+        with pytest.raises(RemoteProtocolError, match=complaint) as caught:
+            for at in range(0, len(data), step):
+                received += connection.receive(data[at : at + step])
+        assert isinstance(caught.value, ReceiveError), (before, step)
+        assert received + caught.value.commands == FEW[:before], (before, step)
+        assert connection.buffered == 0, (before, step)
+        for more in (b"", STREAM):
+            with pytest.raises(LocalProtocolError, match="no more"):
+                connection.receive(more)
 
 
 def test_a_frame_is_refused_by_its_length_alone() -> None:

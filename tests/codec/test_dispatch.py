@@ -17,6 +17,7 @@ from rmqcli.codec.store.consume_queue import ENTRY
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.codec.store.file_names import MAX_OFFSET
 from tests.codec.samples import make_record
+from tests.seeds import times
 
 BASE = 1000
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -127,7 +128,7 @@ records = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(50))
 @given(records, st.integers(1, 25))
 def test_many_records_at_once_give_the_same(
     drawn: list[tuple[str, bytes, int, int, int]], max_rows: int

@@ -22,6 +22,7 @@ from rmqcli.codec.fastjson import (
     loads,
     loads_finite,
 )
+from tests.seeds import times
 
 JSON = st.recursive(
     st.none()
@@ -304,7 +305,7 @@ def test_hostile_repetition_takes_linear_time(piece: str) -> None:
     assert seconds(300_000 // len(piece)) < 5
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(75), deadline=None)
 @given(st.text(st.sampled_from("{}[]:,\"'\\$ref.@01-eE tfnua "), max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(BodyError):

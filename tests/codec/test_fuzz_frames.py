@@ -17,9 +17,10 @@ from rmqcli.codec.remoting.connection import Connection, ReceiveError
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from tests.codec.mutants import MUTATIONS, mutated, sources
 from tests.codec.wire import KINDS
+from tests.seeds import times
 
-FRAMES_PER_KIND: Final = 120_000
-STREAMS_PER_KIND: Final = 1_000
+FRAMES_PER_KIND: Final = times(30_000)
+STREAMS_PER_KIND: Final = times(250)
 
 
 def text_size(command: RemotingCommand) -> int:
@@ -57,7 +58,7 @@ def test_mutated_frames(kind: str) -> None:
 def test_what_is_accepted_can_be_sent_on(kind: str) -> None:
     rng = random.Random(f"send on {kind}")
     frames = sources(kind)
-    for _ in range(5_000):
+    for _ in range(times(1_250)):
         raw = mutated(rng, frames)
         try:
             command = decode_frame(raw)

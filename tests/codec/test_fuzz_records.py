@@ -15,10 +15,11 @@ from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.records.reading import decode_record, decode_records, scan_record
 from rmqcli.codec.scan import find_bad_crc, fixed_columns, scan_positions
 from rmqcli.codec.scan.arrow import scan_batches
+from tests.seeds import times
 from tests.support import JavaStore
 
 SEED = 20261121
-MUTATIONS = 120_000
+MUTATIONS = times(30_000)
 LARGEST = 2_000
 PREFIX = 88
 
@@ -141,7 +142,7 @@ def test_records_cut_at_every_byte(store_clean: JavaStore) -> None:
 
 def test_random_bytes() -> None:
     chance = random.Random(SEED + 3)
-    for _ in range(20_000):
+    for _ in range(times(5_000)):
         data = chance.randbytes(chance.randrange(200))
         decode_properties(data)
         with pytest.raises(CorruptionError):

@@ -32,10 +32,12 @@ from rmqcli.codec.operations.operation import PROPERTIES, AnyOperation
 from rmqcli.codec.remoting.command import RemotingCommand
 from tests.codec.values import BODIES, HEADERS, structs
 from tests.operations import ENTRIES, OPERATIONS
+from tests.seeds import times
 
 BASES = {"Header", "RpcRequestHeader", "TopicRequestHeader", "GroupQueueRequestHeader"}
+PARTS = 4
+"""Tests that share the operations, so that several cores do."""
 DIRECTIONS = {"A", "B", "C", "N", "Ctl", "FS", "slave", "controller", "container"}
-ALL = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 
 
 def body_classes(operation: AnyOperation) -> set[Any]:
@@ -65,18 +67,19 @@ def test_every_body_is_used_in_a_body_or_as_a_file() -> None:
     assert lonely == files | {"OffsetMovedEvent", "RegisterBrokerBody", "ResetOffsetBodyForC"}
 
 
-@ALL
-def test_each_entry_makes_sense(operation: AnyOperation) -> None:
-    for header in (operation.request, operation.reply):
-        assert header is None or issubclass(header, Header)
-    assert all(cls in {bytes, str} or cls == PROPERTIES or cls in BODIES for cls in body_classes(operation))
-    assert operation.request is None or "Response" not in operation.request.__name__
-    assert operation.reply is None or "Request" not in operation.reply.__name__
-    assert operation.answered or (operation.reply, operation.reply_body) == (None, None)
-    if operation.direction:
-        assert set(operation.direction.replace("/", "→").split("→")) <= DIRECTIONS
-    else:
-        assert (operation.request, operation.reply, body_classes(operation)) == (None, None, set())
+def test_each_entry_makes_sense() -> None:
+    for name, operation in ENTRIES:
+        for header in (operation.request, operation.reply):
+            assert header is None or issubclass(header, Header), name
+        for cls in body_classes(operation):
+            assert cls in {bytes, str} or cls == PROPERTIES or cls in BODIES, name
+        assert operation.request is None or "Response" not in operation.request.__name__, name
+        assert operation.reply is None or "Request" not in operation.reply.__name__, name
+        assert operation.answered or (operation.reply, operation.reply_body) == (None, None), name
+        if operation.direction:
+            assert set(operation.direction.replace("/", "→").split("→")) <= DIRECTIONS, name
+        else:
+            assert (operation.request, operation.reply, body_classes(operation)) == (None, None, set()), name
 
 
 def test_some_entries() -> None:
@@ -114,17 +117,19 @@ def path_types(cls: Any, path: list[str]) -> Any:
     return cls
 
 
-@ALL
-def test_each_check_names_texts_of_the_request(operation: AnyOperation) -> None:
-    for access in operation.access:
-        assert access.actions
-        if access.kind is ResourceKind.CLUSTER:
-            assert access.named_by == ""
-            continue
-        path = access.named_by.split(".")
-        holders = [cls for cls in (operation.request, operation.request_body) if cls is not None]
-        holder = next(cls for cls in holders if path[0] in getattr(cls, "__struct_fields__", ()))
-        assert path_types(holder, path) in ((int, str) if access.kind is ResourceKind.MESSAGE else (str,))
+def test_each_check_names_texts_of_the_request() -> None:
+    for name, operation in ENTRIES:
+        for access in operation.access:
+            assert access.actions, name
+            if access.kind is ResourceKind.CLUSTER:
+                assert access.named_by == "", name
+                continue
+            path = access.named_by.split(".")
+            holders = [cls for cls in (operation.request, operation.request_body) if cls is not None]
+            holder = next((cls for cls in holders if path[0] in getattr(cls, "__struct_fields__", ())), None)
+            assert holder is not None, name
+            types = (int, str) if access.kind is ResourceKind.MESSAGE else (str,)
+            assert path_types(holder, path) in types, name
 
 
 def test_names_of_a_header_and_of_a_body() -> None:
@@ -166,19 +171,24 @@ def values(form: Any) -> st.SearchStrategy[Any]:
     return structs(form)
 
 
-@ALL
-def test_what_one_end_writes_the_other_reads(operation: AnyOperation) -> None:
-    @settings(max_examples=20)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_one_end_writes_the_other_reads(part: int) -> None:
+    for _, operation in ENTRIES[part::PARTS]:
+        check_both_ends(operation)
+
+
+def check_both_ends(operation: AnyOperation) -> None:
+    @settings(max_examples=times(5))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         header = data.draw(values(operation.request))
         body = data.draw(values(operation.request_body))
         request = received(operation, *operation.encode_request(header, body))
-        assert operation.decode_request(request) == (header, body)
+        assert operation.decode_request(request) == (header, body), operation.name
         header = data.draw(values(operation.reply))
         body = data.draw(values(operation.reply_body))
         reply = received(operation, *operation.encode_reply(header, body))
-        assert operation.decode_reply(reply) == (header, body)
+        assert operation.decode_reply(reply) == (header, body), operation.name
 
     check()
 

@@ -24,6 +24,7 @@ from rmqcli.codec.records.reading import (
 from rmqcli.codec.scan import fixed_columns
 from rmqcli.codec.store.record_layout import HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
+from tests.seeds import times
 
 # From a commit log of Java 4.9.8: the first message of a queue, before its properties.
 JAVA_RECORD = bytes.fromhex(
@@ -100,7 +101,7 @@ def test_three_readers_agree_on_any_record(fields: dict[str, Any]) -> None:
     assert expected["sys_flag"] & ~HOST_BITS == fields["sys_flag"] & ~HOST_BITS
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(125))
 @given(record_fields(), st.data())
 def test_three_readers_agree_on_hostile_bytes(fields: dict[str, Any], data: st.DataObject) -> None:
     record = bytearray(encode_record(**fields))
@@ -113,7 +114,7 @@ def test_three_readers_agree_on_hostile_bytes(fields: dict[str, Any], data: st.D
     assert outcome(by_numpy, hostile) == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(13))
 @given(record_fields())
 def test_a_record_is_refused_when_cut_at_any_byte(fields: dict[str, Any]) -> None:
     data = encode_record(**fields)

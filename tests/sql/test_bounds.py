@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rmqcli.codec.scan.arrow import schema
 from rmqcli.sql.stores import Bounds, Interval, bounds_of
+from tests.seeds import times
 
 OPEN = Interval()
 TOPICS = ("orders", "parcels")
@@ -98,7 +99,7 @@ def combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(15))
 @given(st.recursive(comparisons(), combined, max_leaves=5))
 def test_no_accepted_row_is_left_out(filter: Any) -> None:
     found = bounds_of(filter, TOPICS)

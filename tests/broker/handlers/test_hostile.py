@@ -23,9 +23,10 @@ from rmqcli.codec.headers.base import Header
 from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.support import Client, fake_broker
 from tests.operations import OPERATIONS
+from tests.seeds import times
 
 R = RequestCode
-ROUNDS = 60
+ROUNDS = times(15)
 MOMENT = 12.0
 """Seconds until everything that was left to a task has been answered, or its time is over."""
 

@@ -25,6 +25,7 @@ from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import decode_batch, encode_batch
 from rmqcli.codec.properties import properties_problem
 from tests.broker.store.support import HOST, Clock, Heard, append_run, inline, loaded, message, small_config
+from tests.seeds import times
 
 LOG = 1 << 20
 
@@ -185,7 +186,7 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(15))
 @given(st.lists(MESSAGES, min_size=1, max_size=2), st.sampled_from(["", "WAIT\x01true"]))
 def test_the_files_of_batches_are_those_of_single_messages(
     batches: list[list[tuple[int, int, str, str]]], common: str

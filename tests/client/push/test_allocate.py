@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from itertools import product
 
 import pytest
 
@@ -40,10 +41,9 @@ def java_average(n: int, m: int, index: int) -> list[int]:
     return [(start + i) % n for i in range(min(size, n - start))]
 
 
-@pytest.mark.parametrize("n", range(1, 25))
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 7, 8, 12])
-def test_averagely_is_the_formula(n: int, m: int) -> None:
-    assert numbers(averagely, n, m) == [java_average(n, m, index) for index in range(m)]
+def test_averagely_is_the_formula() -> None:
+    for n, m in product(range(1, 25), (1, 2, 3, 4, 5, 7, 8, 12)):
+        assert numbers(averagely, n, m) == [java_average(n, m, index) for index in range(m)], (n, m)
 
 
 @pytest.mark.parametrize(

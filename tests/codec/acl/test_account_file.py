@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rmqcli.codec.acl.account_file import FileVersion, Permission, Unusual, parse_file, read_quickly
 from rmqcli.codec.acl.errors import AclError
 from rmqcli.codec.acl.rewriting import file_text, with_account, with_white, without_account
+from tests.seeds import times
 
 BOTH = Permission.PUB | Permission.SUB
 TEXT = b"""
@@ -303,13 +304,13 @@ WHOLE = """accounts:
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
-@settings(max_examples=150)
+@settings(max_examples=times(38))
 def test_libyaml_reads_as_pyyaml_does(text: str) -> None:
     assert quickly(text.encode()) == slowly(text.encode())
 
 
 @given(st.integers(0, len(WHOLE)), st.lists(PIECES, max_size=3).map("".join), st.integers(0, 3))
-@settings(max_examples=150)
+@settings(max_examples=times(38))
 def test_libyaml_reads_a_changed_file_as_pyyaml_does(place: int, text: str, removed: int) -> None:
     """With the same lines in errors."""
     changed = (WHOLE[:place] + text + WHOLE[place + removed :]).encode()

@@ -18,6 +18,7 @@ from rmqcli.codec.core.agreement import (
 )
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER, HIGHEST_ADDRESS
 from rmqcli.codec.store.index_file import HEADER, ITEM, SLOT, time_difference
+from tests.seeds import times
 
 SMALL = st.integers(0, 40)
 SLOTS = 7
@@ -160,7 +161,7 @@ def test_doubtful_items(
     assert all(doubts[begin] == place for begin, _, place in found)
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(50))
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=30), st.lists(st.tuples(SMALL, SMALL), max_size=3))
 def test_wrong_links(hashes: list[int], changes: list[tuple[int, int]]) -> None:
     """Each change is of a slot, or of the link of an item."""

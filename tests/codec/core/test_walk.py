@@ -16,6 +16,7 @@ from rmqcli.codec.records.encoding import encode_filler, encode_record
 from rmqcli.codec.records.reading import scan_record
 from rmqcli.codec.store.record_layout import MAGIC_FILLER, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
+from tests.seeds import times
 
 BASE = 4096
 WINDOW = 1 << 18
@@ -97,7 +98,7 @@ def test_sound_records(fields: list[dict[str, Any]], rest: bytes) -> None:
     assert walked(data) == walked(memoryview(data)) == walked(data, check_crc=True) == expected
 
 
-@settings(max_examples=400)
+@settings(max_examples=times(100))
 @given(st.lists(record_fields(), min_size=1, max_size=3), st.data())
 def test_every_length_that_is_another(fields: list[dict[str, Any]], data: st.DataObject) -> None:
     whole = bytearray(log(fields))
@@ -112,7 +113,7 @@ def test_every_length_that_is_another(fields: list[dict[str, Any]], data: st.Dat
     assert walked(hostile) == walked(memoryview(hostile)) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(75))
 @given(st.lists(record_fields(), min_size=1, max_size=3), st.data())
 def test_any_bytes_that_are_others(fields: list[dict[str, Any]], data: st.DataObject) -> None:
     whole = bytearray(log(fields))
@@ -122,7 +123,7 @@ def test_any_bytes_that_are_others(fields: list[dict[str, Any]], data: st.DataOb
     assert walked(hostile) == declared(hostile)
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(13))
 @given(record_fields())
 def test_a_cut_at_any_byte(fields: dict[str, Any]) -> None:
     data = log([fields])

@@ -17,6 +17,7 @@ from rmqcli.export.from_store.parts import parts_of
 from rmqcli.export.from_store.row_filter import RowFilter
 from tests.codec.samples import make_record
 from tests.export.support import scanned, write_log
+from tests.seeds import times
 from tests.support import JavaStore
 
 MAGICS = b"".join(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
@@ -24,7 +25,7 @@ BODIES = st.lists(st.binary(max_size=300) | st.sampled_from([b"", MAGICS * 20, b
 TAILS = st.sampled_from([b"", bytes(7), bytes(900), encode_filler(50) + b"\xaa" * 42, encode_filler(8)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(38), deadline=None)
 @given(bodies=BODIES, tail=TAILS, part_size=st.integers(1, 2500))
 def test_parts_of_any_size_give_each_record_once(
     tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes], tail: bytes, part_size: int
@@ -45,7 +46,7 @@ def test_a_record_larger_than_many_parts(tmp_path: Path) -> None:
     assert list(scanned(tmp_path, 1_000_000)) == starts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(38), deadline=None)
 @given(victim=st.integers(0, 9), part_size=st.integers(1, 3000), change=st.data())
 def test_damage_is_found_wherever_the_cuts_are(
     tmp_path_factory: pytest.TempPathFactory, victim: int, part_size: int, change: st.DataObject

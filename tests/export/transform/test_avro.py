@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.avro import AvroBodies
 from rmqcli.export.transform.decoder import decoded
+from tests.seeds import times
 
 
 def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def test_wrong_bodies_between_right_ones() -> None:
     assert (found, sorted(reasons)) == ([right, None, right, None, right], [1, 3])
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(10))
 @given(st.binary(max_size=60))
 def test_any_body(body: bytes) -> None:
     found, reasons = values(made(ORDER), body, BODY)

@@ -15,6 +15,7 @@ from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform import decoder
 from rmqcli.export.transform.decoder import decoded
 from rmqcli.export.transform.json import MAX_DEPTH, JsonBodies
+from tests.seeds import times
 
 ORDER = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -151,7 +152,7 @@ def test_nothing() -> None:
     assert values(ORDER) == ([], {})
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(10))
 @given(
     st.lists(st.binary(max_size=40) | st.sampled_from([b'{"a":1}', b'{"a":1', b"}", b'{"a":[1]}', b"\n{}"]))
 )

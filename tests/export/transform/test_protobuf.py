@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.decoder import decoded
 from rmqcli.export.transform.protobuf import ProtobufBodies, message_class
+from tests.seeds import times
 
 REPEATED, REQUIRED = F.LABEL_REPEATED, F.LABEL_REQUIRED
 Change = Callable[[Any], None]
@@ -144,7 +145,7 @@ def test_a_wrong_body_between_right_ones(body: bytes, reason: str) -> None:
     assert reasons == {1: reason}
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(10))
 @given(st.binary(max_size=60))
 def test_any_body(body: bytes) -> None:
     found, reasons = values(descriptor_set(), body, b"")

@@ -17,6 +17,7 @@ from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook, queues
 from rmqcli.store.read.files import NamedFile, mapped, peeked, without_last_hole
 from rmqcli.store.read.folder import StoreFolder
 from rmqcli.store.stats.overview import overview
+from tests.seeds import times
 from tests.support import JavaStore
 
 _LENGTH = 1 << 16
@@ -27,7 +28,7 @@ def _descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(10), deadline=None)
 @given(
     written=st.lists(st.tuples(_PLACES, st.binary(min_size=1, max_size=50)), max_size=4),
     parts=st.lists(st.tuples(_PLACES, st.integers(0, 9000)), min_size=1, max_size=20),

@@ -44,7 +44,7 @@ def damage(data: bytearray, chance: random.Random) -> tuple[int, int]:
     return begin, end
 
 
-@pytest.mark.parametrize("block", seeds(10))
+@pytest.mark.parametrize("block", seeds(3))
 def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_path: Path, block: int) -> None:
     """`_BLOCK` damages of a folder, one at a time."""
     records = defaultdict(list)
@@ -68,7 +68,7 @@ def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_pa
                 assert any(low <= first and last <= high for low, high in kept), (seed, first)
 
 
-@pytest.mark.parametrize("seed", seeds(30))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_blocks_find_what_records_do(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     data = bytearray(store_clean.commit_logs[1].read_bytes())

@@ -32,7 +32,7 @@ from tests.seeds import seeds
 from tests.store.repair.damager import ALL, Damager
 from tests.support import JavaStore
 
-SEEDS = len(seeds(25))
+SEEDS = len(seeds(6))
 _SOURCES = ("store_clean", "store_killed", "store_five", "stopped", "killed")
 _MOST = 6
 _SMALL: dict[str, Any] = {

@@ -17,6 +17,7 @@ from rmqcli.store.repair.salvage_order import Places, drop_misplaced, entries_in
 from rmqcli.store.repair.salvage_queues import Gone, gone_offsets
 from rmqcli.store.repair.salvage_scan import scan_log
 from tests.codec.samples import make_record
+from tests.seeds import times
 from tests.store.one_by_one import one_by_one
 
 _STEPS = st.lists(
@@ -48,7 +49,7 @@ def gone(store: Path) -> list[Gone]:
     return gone_offsets(scan, store, drop_misplaced(scan, store))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(15), deadline=None)
 @given(steps=_STEPS)
 def test_runs_and_records_name_the_same(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int]]
