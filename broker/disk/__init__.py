@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from rmqcli.broker.disk.interface import PAGE, CannotSync, Disk, FileState, FileSync, MappedFile, Usage
 from rmqcli.broker.disk.real import REAL
-from rmqcli.broker.disk.tables import backup_of, load_table, save_table
+from rmqcli.broker.disk.table_file import backup_of, load_table, save_table
 
 __all__ = [
     "PAGE",

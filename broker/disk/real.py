@@ -20,7 +20,7 @@ import trio
 from rmqcli.broker.disk.interface import CannotSync, FileState, FileSync, MappedFile, Usage
 from rmqcli.broker.disk.lock import hold_folder, hold_lock, is_same, unusable
 from rmqcli.broker.disk.mapped import RealMappedFile, data_ranges, opened
-from rmqcli.broker.disk.tables import DurableFolders
+from rmqcli.broker.disk.table_file import DurableFolders
 
 # Syncs of files by the kernel's asynchronous I/O (io_submit with IOCB_CMD_FDSYNC, Linux 4.18).
 #

@@ -14,7 +14,8 @@ from typing import Final
 
 from rmqcli.broker.config.inner_account import own_signer
 from rmqcli.broker.context import BrokerContext
-from rmqcli.broker.ha.peer import Departures, MasterPeer
+from rmqcli.broker.ha.deletions import Deletions
+from rmqcli.broker.ha.peer import MasterPeer
 from rmqcli.broker.ha.slave import Seat, Slave
 from rmqcli.broker.ha.tables import TableCopies
 from rmqcli.broker.net.network import Network
@@ -48,7 +49,7 @@ class Follower:
             broker.delay_offsets,
             broker.files,
             lambda: None if self._address is None else MasterPeer(self._peers, self._address),
-            Departures(broker.store, broker.offsets, lambda: not self.slave.progress.trouble),
+            Deletions(broker.store, broker.offsets, lambda: not self.slave.progress.trouble),
         )
         self.slave = broker.slave = Slave(
             broker.store,

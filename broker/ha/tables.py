@@ -1,7 +1,7 @@
 """Copying of a master's tables to a slave, every 10 s (Java class `SlaveSynchronize`).
 
 Topics and groups are replaced if their version differs. Committed offsets are merged: the master's win, and
-offsets that only the slave has stay unless their group was deleted (`Departures`). Nothing is copied while no
+offsets that only the slave has stay unless their group was deleted (`Deletions`). Nothing is copied while no
 master answers. Beyond Java's slave, tables are also copied when a connection to a master is opened, and when
 a record of an unknown topic arrives: messages that a master acknowledged can then be read if it dies.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import trio
 
 from rmqcli.broker.errors import BrokerError
-from rmqcli.broker.ha.peer import Departures, MasterPeer, Tables
+from rmqcli.broker.ha.deletions import Deletions
+from rmqcli.broker.ha.peer import MasterPeer, Tables
 from rmqcli.broker.services.table_files import TableFiles
 from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from rmqcli.codec.core.run import QueueRun
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TableCopies:
-    """Copies the tables of a master. `master` returns it, None while none is known. `departures` deletes the
+    """Copies the tables of a master. `master` returns it, None while none is known. `deletions` deletes the
     topics and groups that the master has deleted.
 
     `copied` is the time (trio's) of the last copy, None before the first.
@@ -43,7 +44,7 @@ class TableCopies:
     delays: DelayOffsets
     files: TableFiles
     master: Callable[[], MasterPeer | None]
-    departures: Departures | None = None
+    deletions: Deletions | None = None
     trouble: str = ""
     copied: float | None = None
     _wanted: trio.Event = field(default_factory=trio.Event)
@@ -80,11 +81,11 @@ class TableCopies:
         if master is None:
             return False
         try:
-            end = None if self.departures is None else self.departures.begin()
+            end = None if self.deletions is None else self.deletions.begin()
             tables = await master.tables()
             self._take(tables)
-            if self.departures is not None:
-                await self.departures.follow(master, tables, end)
+            if self.deletions is not None:
+                await self.deletions.follow(master, tables, end)
         except (BrokerError, CodecError) as error:
             if str(error) != self.trouble:
                 _log.warning("topics, groups and offsets are not copied: %s", error)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rmqcli.broker.store.arrivals import Arrivals
 from rmqcli.broker.store.batches import LONG_PROPERTIES, Batch, Hold, prepare_batch
 from rmqcli.broker.store.commit_log import CommitLog
 from rmqcli.broker.store.config import StoreConfig
@@ -18,7 +19,6 @@ from rmqcli.broker.store.consume_queue import ConsumeQueue
 from rmqcli.broker.store.consume_queue_ext import QueueExtension
 from rmqcli.broker.store.consume_queues import ConsumeQueues
 from rmqcli.broker.store.index import Index
-from rmqcli.broker.store.news import News
 from rmqcli.broker.store.prepare import NO_FILE, Room
 from rmqcli.broker.store.readiness import Readiness
 from rmqcli.broker.store.values import AppendResult, BitMapOf, PutStatus, Statistics, StoreMessage
@@ -87,8 +87,8 @@ class Appender:
         self.configure(config)
         self._topics: dict[str, _Topic] = {}
         self._in_batch = False
-        self.news = News(index, self.half_stored)
-        self.late = self.news.late
+        self.arrivals = Arrivals(index, self.half_stored)
+        self.late = self.arrivals.late
         self.bit_map: BitMapOf | None = None
         self.unserved: frozenset[str] = frozenset()
         """Topics that accept no messages, because this broker does not write their kind of queue."""
@@ -152,7 +152,7 @@ class Appender:
         for stored in queues:
             queue = self._by_topic[stored.topic][stored.queue_id]
             queue.append_run(stored.offsets, stored.sizes, stored.codes)
-        self.news.add(queues, run.items)
+        self.arrivals.add(queues, run.items)
         self._announce()
 
     def prepare_batch(self, message: StoreMessage) -> Generator[None, None, list[Batch]]:
@@ -210,9 +210,9 @@ class Appender:
                 return self.half_stored(error)
         told = () if queue is None else (stored,)
         if late_weight:
-            self.news.add_late(stored, told, late_weight)
+            self.arrivals.add_late(stored, told, late_weight)
         else:
-            self.news.add(told, run.items)
+            self.arrivals.add(told, run.items)
         self._announce()
         offsets = tuple(stored.offsets)
         return AppendResult(_PUT_OK, run.begin, size, stored.queue_offset, run.timestamp, offsets)
@@ -241,7 +241,7 @@ class Appender:
             if queue is not None:
                 queue.append_run(stored.offsets, stored.sizes, self.entry_codes(stored, queue))
                 told.append(stored)
-        self.news.add(told, run.items)
+        self.arrivals.add(told, run.items)
         self._announce()
 
     def begin_batch(self) -> None:
@@ -250,7 +250,7 @@ class Appender:
 
     def end_batch(self) -> None:
         self._in_batch = False
-        self.news.announce()
+        self.arrivals.announce()
 
     def _topic(self, topic: str) -> _Topic | None:
         """Return a topic with its encoding; None if it is empty, too long, or not served."""
@@ -287,7 +287,7 @@ class Appender:
 
     def _announce(self) -> None:
         if not self._in_batch:
-            self.news.announce()
+            self.arrivals.announce()
 
     def entry_codes(self, stored: QueueRun, queue: ConsumeQueue) -> Sequence[int]:
         """Return the tags code or delivery time of each entry, or the address of its extension."""

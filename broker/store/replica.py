@@ -224,7 +224,7 @@ class Replica:
         """Remove the records from `end` on, where a record begins, with their queue entries and all index
         files that refer to them; `index_again` then restores the items of earlier records. Blocks; no flush
         may run meanwhile. Raises OSError."""
-        self._appender.news.announce()
+        self._appender.arrivals.announce()
         self._appender.late.finish()
         flushed = self._log.flushed
         self._log.end_at(end)

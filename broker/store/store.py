@@ -216,7 +216,7 @@ class MessageStore:
 
     async def stop(self) -> None:
         """Flush everything and remove the abort file, unless the disk refused."""
-        self.writer.news.announce()
+        self.writer.arrivals.announce()
         self.writer.late.finish()
         try:
             if not self.stats.damaged:
@@ -295,7 +295,7 @@ class MessageStore:
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """Register a listener that is called before `append` or `end_batch` returns. It must not raise."""
-        self.writer.news.listeners.append(listener)
+        self.writer.arrivals.listeners.append(listener)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
         """Set the function that computes the bit map of each message whose queue has an extension. It must
@@ -313,7 +313,7 @@ class MessageStore:
 
     def key_search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
         """Return the same query as a search that advances in steps; `found` returns its messages."""
-        self.writer.news.announce()
+        self.writer.arrivals.announce()
         if self.writer.late:
             if self._readiness.strict:
                 raise NotReady(self.writer.late.settled)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from rmqcli.broker.disk import PAGE, FileState, MappedFile, Usage
 from rmqcli.broker.disk.lock import locked
-from rmqcli.broker.disk.tables import DurableFolders
+from rmqcli.broker.disk.table_file import DurableFolders
 from rmqcli.broker.system import NowMs, system_now_ms
 from rmqcli.broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
 from rmqcli.broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors

@@ -20,7 +20,7 @@ from rmqcli.codec.ids import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.grammar.values import by_name
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profile_values import Profile
 
 VARIABLES = ("RMQ_NAMESRV", "NAMESRV_ADDR")
 _SCHEME = "http://"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile, ProfilesFile
+    from rmqcli.cli.profile_values import Profile, ProfilesFile
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 OWNER_ONLY = 0o600
@@ -56,7 +56,7 @@ def load_file() -> ProfilesFile:
 def _checked(path: Path, tables: Mapping[str, Any]) -> ProfilesFile:
     import msgspec
 
-    from rmqcli.cli.profile import ProfilesFile
+    from rmqcli.cli.profile_values import ProfilesFile
 
     try:
         return msgspec.convert(tables, ProfilesFile)
@@ -87,7 +87,7 @@ def profile_in(file: ProfilesFile, name: str) -> Profile:
 
 def save_file(file: ProfilesFile) -> Path:
     """Write the file atomically, so that a reader never sees half of it, and return its path."""
-    from rmqcli.cli.profile import toml_text
+    from rmqcli.cli.profile_values import toml_text
     from rmqcli.files import replace_file
 
     path = profiles_path()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profile_values import Profile
     from rmqcli.cli.settings import Given
     from rmqcli.client import Tls
 

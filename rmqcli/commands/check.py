@@ -77,7 +77,7 @@ def run_check(
     from rmqcli.cli.errors import leaves, message_of, report
     from rmqcli.cli.remedies import remedy
     from rmqcli.client import NoBrokers
-    from rmqcli.commands.common.seen import looked
+    from rmqcli.commands.common.lost_brokers import looked
     from rmqcli.doctor.survey import places_of
     from rmqcli.monitor.measures import with_gone
     from rmqcli.monitor.verdict import FORMATS, judge, unknown

@@ -68,7 +68,7 @@ def run(
 async def _examined(
     admin: Admin, settings: Settings, topic: str | None, group: str | None, probe: bool
 ) -> tuple[bool, list[Finding]]:
-    from rmqcli.commands.common.seen import looked
+    from rmqcli.commands.common.lost_brokers import looked
     from rmqcli.doctor.checks import judge
     from rmqcli.doctor.finding import Finding, Status
     from rmqcli.doctor.survey import examine

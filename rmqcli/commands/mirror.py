@@ -226,8 +226,8 @@ async def _cut_at_times(cutter: Cutter, running: Mirror, every: float) -> None:
 
 async def _cut(cutter: Cutter, running: Mirror) -> None:
     """Write what was copied since the last cut, and report it."""
+    from rmqcli.counts import many
     from rmqcli.render.output import note
-    from rmqcli.words import many
 
     if running.store.commit_log_min_offset < running.store.commit_log_max_offset:
         found = await cutter.cut()

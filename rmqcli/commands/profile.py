@@ -38,7 +38,7 @@ from rmqcli.cli.tls import FIELDS as TLS_FIELDS
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profile_values import Profile
 
 app = command_group("profile", "Manage named clusters.")
 
@@ -150,7 +150,7 @@ def add(
     a protected cluster that ask for confirmation require the name of the profile, typed or as --confirm NAME;
     --yes is not enough, however the name servers are given.
     """
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profile_values import Profile
 
     if check_name(name) in load_profiles():
         raise usage_error(f"profile {name} exists; change it with: rmq profile edit {name}")
@@ -207,7 +207,7 @@ def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settin
     """Add a profile, or change its name servers (old form of `add` and `edit`)."""
     from msgspec.structs import replace
 
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profile_values import Profile
 
     servers = checked_servers(addresses)
     known = load_profiles().get(check_name(name))
@@ -349,7 +349,7 @@ def import_tools(
     """
     from msgspec.structs import replace
 
-    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.profile_values import Profile
 
     known = load_profiles().get(check_name(name))
     if known is None or settings.given.namesrv is not None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rmqcli.export.errors import OutputExists as OutputExists
     from rmqcli.export.errors import SourceError as SourceError
     from rmqcli.export.from_store.row_filter import RowFilter as RowFilter
-    from rmqcli.export.from_store.row_filter import StoreSource as StoreSource
-    from rmqcli.export.from_store.row_filter import broker_name_of as broker_name_of
-    from rmqcli.export.from_store.row_filter import store_sources as store_sources
+    from rmqcli.export.from_store.sources import StoreSource as StoreSource
+    from rmqcli.export.from_store.sources import broker_name_of as broker_name_of
+    from rmqcli.export.from_store.sources import store_sources as store_sources
     from rmqcli.export.from_topic.batches import QueueEnd as QueueEnd
     from rmqcli.export.from_topic.batches import QueueRange as QueueRange
     from rmqcli.export.from_topic.ranges import find_ranges as find_ranges

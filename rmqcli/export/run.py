@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.codec.errors import CorruptionError
+from rmqcli.counts import many, messages_at
 from rmqcli.export.from_store.queue_check import count_entries, require_rows, require_same_lives, warn_of_gap
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange
 from rmqcli.export.output.folder import Destination
 from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, QueueKey, QueueSpan, StoreEntry, merged
 from rmqcli.render.output import warn
-from rmqcli.words import many, messages_at
 
 
 class StoreRows(NamedTuple):

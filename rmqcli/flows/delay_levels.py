@@ -17,10 +17,10 @@ from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.store.delay_levels import DEFAULT_DELAY_LEVELS
+from rmqcli.counts import many
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.grammar.values import parse_duration_ms
 from rmqcli.render.output import warn
-from rmqcli.words import many
 
 PROPERTY = "messageDelayLevel"
 KNOWN_LEVELS = len(DEFAULT_DELAY_LEVELS.split())

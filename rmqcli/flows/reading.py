@@ -24,11 +24,11 @@ from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.records.filter import COLUMNS, Columns, condition
 from rmqcli.codec.selector import Predicate
+from rmqcli.counts import gone
 from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
 from rmqcli.render.text import many, number_ranges
-from rmqcli.words import gone
 
 _NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
 BATCH = 32  # messages per request; Java brokers allow no more by default

@@ -11,11 +11,11 @@ from rmqcli.codec.ids import host_text
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.records.reading import ExplainedField
+from rmqcli.counts import plural
 from rmqcli.render.output import Output, OutputSettings, json_line
 from rmqcli.render.table import MESSAGES, QUEUE, QUEUES, TOPIC, Column, objects, show_document, show_rows
 from rmqcli.render.text import local_seconds, local_time, many, one_line, printable, size
 from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
-from rmqcli.words import plural
 
 BLOCK = 200  # rows of one table on a terminal; each block has its own column widths
 

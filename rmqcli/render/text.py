@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from rmqcli import words
+from rmqcli import counts
 
 # The one way in which texts of others reach a terminal or a log: what cannot be seen is written as an escape.
 #
@@ -70,7 +70,7 @@ def _in_json(match: re.Match[str]) -> str:
 
 __all__ = ["one_line", "printable"]
 
-many = words.many
+many = counts.many
 _TSV_ESCAPES = str.maketrans(
     {chr(code): f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
     | {chr(code): f"\\u{code:04x}" for code in range(0x80, 0xA0)}

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from rmqcli.cli import completing
-from rmqcli.cli.profile import Profile
+from rmqcli.cli.profile_values import Profile
 from rmqcli.cli.profiles import save_profile
 from tests.cli.conftest import Result, Run
 from tests.support import PATIENCE

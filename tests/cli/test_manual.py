@@ -16,7 +16,7 @@ import pytest
 from rmqcli.cli import completing
 from rmqcli.cli.app import COMMANDS
 from rmqcli.cli.completing import KINDS
-from rmqcli.cli.profile import Profile
+from rmqcli.cli.profile_values import Profile
 from rmqcli.cli.profiles import save_profile
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.manual import generated_files

@@ -9,7 +9,7 @@ import pytest
 from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.endpoints import Endpoint, resolve
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.profile import Profile, ProfilesFile, toml_text
+from rmqcli.cli.profile_values import Profile, ProfilesFile, toml_text
 from rmqcli.cli.profiles import load_file, load_profiles, profiles_path, save_file
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import Credentials

@@ -10,7 +10,7 @@ import trustme
 
 from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.profile import Profile
+from rmqcli.cli.profile_values import Profile
 from rmqcli.cli.settings import Given
 from rmqcli.cli.tls import resolved, tls_of, warn_unchecked
 from tests.certificates import Certificates, make_certificates

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rmqcli.cli.settings import Settings
+from rmqcli.counts import gone, many, messages_at
 from rmqcli.render.inspection import show_report
 from rmqcli.render.store_view import show_rebuilt
 from rmqcli.store.repair.rebuild import Rebuilt
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.words import gone, many, messages_at
 
 
 def test_counts() -> None:

@@ -141,10 +141,10 @@ def _rebuild_dry(settings: Settings, path: Path, log: Any, shape: Any) -> None:
 
 
 def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes: bool) -> None:
+    from rmqcli.counts import many
     from rmqcli.render.store_view import show_rebuilt
     from rmqcli.store.read.lock import holding_lock
     from rmqcli.store.repair.rebuild import compare, rebuild_in_place, work_folder
-    from rmqcli.words import many
 
     with holding_lock(path), work_folder(path) as work:
         built = _build(log, work, shape)

@@ -23,6 +23,7 @@ from rmqcli.codec.records.reading import decode_record, scan_record, store_times
 from rmqcli.codec.scan.arrow import scan_batches
 from rmqcli.codec.store.index_file import HEADER, decode_header
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+from rmqcli.counts import many
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.queue_check import UnsoundQueue, last_place
 from rmqcli.export.from_store.row_filter import RowFilter
@@ -37,7 +38,6 @@ from rmqcli.store.read.commit_log import (
 from rmqcli.store.read.consume_queue import Queue
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files, peeked
 from rmqcli.store.read.index import index_files
-from rmqcli.words import many
 
 # The part of a commit log that can hold the records of a range of store times, found by reading few records.
 #

@@ -25,17 +25,17 @@ from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
 from rmqcli.codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
 from rmqcli.codec.scan.entries import entry_columns
 from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.counts import many, messages_at
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.lives import explained, is_another
 from rmqcli.export.output.manifest import Manifest, QueueSpan
+from rmqcli.export.recreated_topics import explained, is_another
 from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import CommitLogFiles, LogReader
 from rmqcli.store.read.consume_queue import Queue, count_written, entry_at, leading_fillers, queues_of
 from rmqcli.store.read.files import NamedFile, peeked, without_last_hole
 from rmqcli.store.read.log_records import LARGEST, is_stand_in
 from rmqcli.store.read.tables import topics
-from rmqcli.words import many, messages_at
 
 Counts = Mapping[tuple[str, int], int]
 

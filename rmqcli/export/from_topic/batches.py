@@ -14,8 +14,8 @@ from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.records.filter import COLUMNS
 from rmqcli.codec.scan.arrow import schema
+from rmqcli.counts import gone
 from rmqcli.render.output import warn
-from rmqcli.words import gone
 
 BATCH_MESSAGES = 8192
 BATCH_BYTES = 32 * 1024 * 1024

@@ -12,9 +12,9 @@ import trio
 from rmqcli.client import ClientError, PullConsumer
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange, first_error, patiently
-from rmqcli.export.lives import explained, is_another
 from rmqcli.export.output.manifest import LastRow, Manifest, QueueKey
 from rmqcli.export.packing import packed
+from rmqcli.export.recreated_topics import explained, is_another
 from rmqcli.flows.reading import Chooser, Reader, Span, choose_queues, open_range, spans
 from rmqcli.grammar.offset_range import OffsetRange
 
@@ -129,7 +129,7 @@ def in_tasks(
 
 
 # The queues of a cluster whose topics were deleted and created again since an export: see
-# `rmqcli.export.lives`.
+# `rmqcli.export.recreated_topics`.
 
 
 class AnotherLife(ClientError):

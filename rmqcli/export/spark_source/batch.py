@@ -22,7 +22,8 @@ from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart, in_tasks, sized
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.queue_check import UnsoundQueue, has_topic
-from rmqcli.export.from_store.row_filter import RowFilter, store_sources
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_store.sources import store_sources
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.ranges import mean_sizes
 from rmqcli.export.spark_source.filters import Constraints, constrained

@@ -26,9 +26,9 @@ from rmqcli.client import (
     PullConsumer,
 )
 from rmqcli.codec.errors import CodecError
+from rmqcli.counts import many
 from rmqcli.export.errors import ExportError
 from rmqcli.render.output import warn
-from rmqcli.words import many
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

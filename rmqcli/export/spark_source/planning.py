@@ -17,6 +17,7 @@ from rmqcli.client import Admin, NoRoute, PullConsumer, PullStatus
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import is_system_topic
+from rmqcli.counts import messages_at
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_topic.batches import BATCH_BYTES, BATCH_MESSAGES, QueueRange, first_error, to_batch
 from rmqcli.export.from_topic.ranges import bytes_of, in_tasks
@@ -26,7 +27,6 @@ from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import BrokerAway, reading
 from rmqcli.render.output import warn
-from rmqcli.words import messages_at
 
 AT_ONCE = 16
 """The number of queues whose offsets are requested at the same time."""

@@ -20,10 +20,10 @@ from rmqcli.codec.bodies.config import (
 from rmqcli.codec.fastjson import FASTJSON
 from rmqcli.codec.names import LMQ_PREFIX, RETRY_PREFIX
 from rmqcli.codec.store.consume_queue import BATCH, QUEUE_TYPE
+from rmqcli.counts import many
 from rmqcli.store.read.consume_queue import batch_queues, queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_extents
 from rmqcli.store.read.tables import TABLES, GroupOffset, TableFile, group_offsets, table_files
-from rmqcli.words import many
 
 _OTHERS = ("compaction", "timerlog", "timerwheel")
 _PIECE = 1 << 20

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqcli.words import many
+from rmqcli.counts import many
 
 MAX_FINDINGS = 1000
 """The maximum number of findings kept.

@@ -19,6 +19,7 @@ from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.store import consume_queue
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE
+from rmqcli.counts import many
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueLook
 from rmqcli.store.read.files import DamagedFile, NamedFile, mapped
 from rmqcli.store.read.folder import StoreFolder, bytes_used
@@ -38,7 +39,6 @@ from rmqcli.store.verify.consume_queues import NOTHING, Repairs, find_missing_en
 from rmqcli.store.verify.findings import Finding, Report, Rule
 from rmqcli.store.verify.index import unindexed, verify_index
 from rmqcli.store.workers import ALONE, Progress, Workers
-from rmqcli.words import many
 
 
 def lost_timers(store: Path) -> Path | None:

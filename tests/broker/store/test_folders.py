@@ -11,7 +11,7 @@ import pytest
 
 from rmqcli.broker.disk import REAL, Disk
 from rmqcli.broker.disk.real import RealDisk
-from rmqcli.broker.disk.tables import DurableFolders, save_table
+from rmqcli.broker.disk.table_file import DurableFolders, save_table
 from rmqcli.broker.store import StoreConfig, StoreLocked, open_store
 from rmqcli.broker.testing.disk import SimulatedDisk
 from rmqcli.broker.testing.power_cut import ODDS

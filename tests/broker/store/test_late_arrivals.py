@@ -13,8 +13,8 @@ from msgspec import structs
 from rmqcli.broker.disk import REAL
 from rmqcli.broker.errors import NotReady
 from rmqcli.broker.store import MessageStore, PutStatus, StoreMessage
+from rmqcli.broker.store.arrivals import ITEMS_PER_LOOK, TURN_SECONDS
 from rmqcli.broker.store.batches import PART_MESSAGES
-from rmqcli.broker.store.news import ITEMS_PER_LOOK, TURN_SECONDS
 from rmqcli.broker.store.store import open_store
 from rmqcli.broker.store.values import AppendResult
 from rmqcli.codec.core.derived import IndexItem

@@ -11,7 +11,7 @@ import pytest
 
 from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.profile import Profile, ProfilesFile
+from rmqcli.cli.profile_values import Profile, ProfilesFile
 from rmqcli.cli.profiles import load_profiles, profiles_path, save_file
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import Credentials

@@ -10,7 +10,8 @@ import trio
 
 from rmqcli import broker
 from rmqcli.broker.errors import PeerUnreachable
-from rmqcli.broker.ha.peer import Departures, MasterPeer, Tables
+from rmqcli.broker.ha.deletions import Deletions
+from rmqcli.broker.ha.peer import MasterPeer, Tables
 from rmqcli.broker.tables import OffsetTable
 from rmqcli.broker.testing.in_memory import MemoryCluster
 from rmqcli.client import Admin, Producer, PullConsumer
@@ -121,9 +122,9 @@ async def deleted(
     *copies: Tables, max_of: Callable[[int], int] = lambda _: 0, follows: Callable[[], bool] = lambda: True
 ) -> list[tuple[str, int]]:
     store: Any = Held()
-    departures = Departures(store, OffsetTable(), follows)
+    deletions = Deletions(store, OffsetTable(), follows)
     for copy in copies:
-        await departures.follow(Saying(max_of), copy, departures.begin())
+        await deletions.follow(Saying(max_of), copy, deletions.begin())
     return list(store.deleted)
 
 

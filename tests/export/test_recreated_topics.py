@@ -8,8 +8,8 @@ import pytest
 
 from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.export.lives import is_another
 from rmqcli.export.output.manifest import LastRow
+from rmqcli.export.recreated_topics import is_another
 from tests.cli.conftest import Run
 
 SAID = "the topic was deleted and created again after the last export, which ended with another message at offset"

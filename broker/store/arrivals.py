@@ -110,7 +110,7 @@ class LateArrivals:
             self._progress = trio.Event()
 
 
-class News:
+class Arrivals:
     """Collects follow-up work until `announce`. `failed` is called with an OSError of the disk."""
 
     def __init__(self, index: Index | None, failed: Callable[[OSError], object]) -> None:
