@@ -266,8 +266,8 @@ def report(
     tally: Tally, capfd: pytest.CaptureFixture[str], *, unit: str | None = "line", **given: Any
 ) -> tuple[ExitCode, str, str]:
     settings = Settings(Given(**given))
-    shown = SendReport(settings, "orders")
-    code = end(shown.ended(shown.finish(tally, 2.0, oneway=False, unit=unit)), settings)
+    shown = SendReport(settings, "orders", unit)
+    code = end(shown.ended(shown.finish(tally, 2.0, oneway=False)), settings)
     out, err = capfd.readouterr()
     return code, out, err
 

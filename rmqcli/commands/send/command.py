@@ -151,7 +151,7 @@ def send(
         import trio
 
         from rmqcli.client import Producer
-        from rmqcli.commands.send.report import SendReport, sent_all
+        from rmqcli.commands.send.report import SendReport
         from rmqcli.flows.delay_levels import level_of
         from rmqcli.flows.reading import queues_to_send_to
 
@@ -167,14 +167,16 @@ def send(
                 stamp = stamp.delayed(await level_of(producer, topic, queues, wanted))
             start = trio.current_time()
             with _progress(settings, topic, sources, cut) as advance:
-                report = SendReport(settings, topic, advance)
+                report = SendReport(settings, topic, unit, advance)
                 sender = Sender(
                     transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
                 )
-                tally = await sent_all(
-                    settings, sender, jobs_of(sources, stamp, cut, jsonl=jsonl), topic, unit
-                )
-            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
+                try:
+                    tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
+                except BaseException as error:  # Ctrl-C, or a failure of the input
+                    report.interrupted(error, sender.tally)
+                    raise
+            code = report.finish(tally, trio.current_time() - start, oneway=oneway)
             if transacting is not None:
                 settled = await ending.settle(transacting)
                 code = code or settled

@@ -7,7 +7,7 @@ can no longer be written, e.g. because the reader of the pipe has gone (`| head 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rmqcli.cli.errors import Ended, exit_code_of
@@ -16,7 +16,7 @@ from rmqcli.cli.remedies import remedy
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.flows.errors import NotAttempted
-from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
+from rmqcli.flows.sending import Acknowledged, InDoubt, Tally
 from rmqcli.render.output import Output, json_line, note, warn
 from rmqcli.render.table import BROKER, QUEUE, Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size
@@ -41,10 +41,16 @@ class SendReport:
     """Collects and prints results."""
 
     def __init__(
-        self, settings: Settings, topic: str, advance: Callable[[int], None] = lambda count: None
+        self,
+        settings: Settings,
+        topic: str,
+        unit: str | None = None,
+        advance: Callable[[int], None] = lambda count: None,
     ) -> None:
+        """Start without results. `unit` is what the numbers of the input count; None: there is one message."""
         self._settings = settings
         self._topic = topic
+        self._unit = unit
         self._advance = advance
         self._output = Output()
         default = _MEMBERS if settings.json else [column.key for column in _COLUMNS]
@@ -76,16 +82,23 @@ class SendReport:
         except OSError as error:
             self._unwritable = error
 
-    def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
+    def interrupted(self, error: BaseException, tally: Tally) -> None:
+        """Report what was sent before Ctrl-C or a failure of the input, and how to send the rest.
+
+        The caller then raises the error again.
+        """
+        say_done(self._settings, error, list(_interrupted(tally, self._topic, self._unit)))
+
+    def finish(self, tally: Tally, seconds: float, *, oneway: bool) -> ExitCode:
         """Print the summary and the unknown results, and return the exit code. `ended` reports why messages
-        were not sent, by `unit` of the input (None: one message).
+        were not sent.
         """
         if self._settings.terminal and not self._settings.json:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
         self._write_all(tally.unknown)
-        self._reasons = partial(_reasons, tally, self._topic, unit)
+        self._reasons = partial(_reasons, tally, self._topic, self._unit)
         code = _code(tally)
         if self._unwritable is None or isinstance(self._unwritable, BrokenPipeError):
             return code
@@ -189,17 +202,6 @@ def _place(unit: str | None, numbers: Sequence[int]) -> str:
 def _first_code(tally: Tally) -> ExitCode:
     attempted = [error for _, error in tally.failed if not isinstance(error, NotAttempted)]
     return exit_code_of((attempted or [tally.failed[0][1]])[0])
-
-
-async def sent_all(
-    settings: Settings, sender: Sender, jobs: AsyncIterator[Job], topic: str, unit: str | None
-) -> Tally:
-    """Send all jobs. After Ctrl-C or a failure of the input, report what was sent and how to send the rest."""
-    try:
-        return await sender.run(jobs)
-    except BaseException as error:
-        say_done(settings, error, list(_interrupted(sender.tally, topic, unit)))
-        raise
 
 
 def _interrupted(tally: Tally, topic: str, unit: str | None) -> Iterator[str]:
