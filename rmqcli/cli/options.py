@@ -60,6 +60,7 @@ OPTIONAL_SECONDS = "[SECONDS]"
 """Metavar of an option whose value may be omitted; `rmqcli.cli.command` then supplies the value."""
 
 TopicArgument = Annotated[str, Argument(metavar="TOPIC", help="Name of the topic.")]
+BrokerArgument = Annotated[str, Argument(metavar="BROKER", help="Name of the broker.")]
 BrokerOption = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME.")
 ]

@@ -9,10 +9,9 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.exit_codes import CommandError
-from rmqcli.cli.options import Seats, YesOption, at_least_zero
+from rmqcli.cli.options import BrokerArgument, Seats, YesOption, at_least_zero
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import BrokerArgument
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import with_feature
 from rmqcli.commands.common.configuration import (

@@ -12,7 +12,7 @@ from rmqcli import broker
 from rmqcli.broker.mirror import Mirror, open_mirror
 from rmqcli.broker.testing.in_memory import HOST, MemoryCluster
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.commands.common.reading_back import ReadingBack
+from rmqcli.commands.mirror.reading_back import ReadingBack
 from tests.broker.ha.support import HA_PORT, send
 from tests.broker.store.support import inline, killed
 

@@ -15,9 +15,9 @@ from rmqcli.cli.options import Seats
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import ACCOUNTS, app
+from rmqcli.commands.acl.secrets import read_secret
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly, report_failures
-from rmqcli.commands.common.secrets import read_secret
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, TopicChange

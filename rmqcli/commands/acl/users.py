@@ -23,10 +23,10 @@ from rmqcli.commands.acl.app import (
     user,
 )
 from rmqcli.commands.acl.app import user as group
+from rmqcli.commands.acl.secrets import read_secret
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers, show_targets, with_feature
 from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
-from rmqcli.commands.common.secrets import read_secret
 from rmqcli.render.table import BROKER, USER, Column
 
 if TYPE_CHECKING:

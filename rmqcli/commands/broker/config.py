@@ -13,7 +13,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Seats, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import config_group
+from rmqcli.commands.broker import config_group
 from rmqcli.commands.broker.watch import read_configs
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.configuration import (

@@ -10,7 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats, at_least_zero
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import ha_group
+from rmqcli.commands.broker import ha_group
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.common.watching import WatchOption, watched

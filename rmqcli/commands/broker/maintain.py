@@ -10,11 +10,10 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import Seats, YesOption, at_least_zero
+from rmqcli.cli.options import BrokerArgument, Seats, YesOption, at_least_zero
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import (
-    BrokerArgument,
+from rmqcli.commands.broker import (
     app,
     clean_group,
     cold_group,

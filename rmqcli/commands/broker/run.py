@@ -13,7 +13,7 @@ from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.codec.ids import split_address
-from rmqcli.commands.broker.app import app
+from rmqcli.commands.broker import app
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics

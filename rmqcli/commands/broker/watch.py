@@ -11,7 +11,7 @@ from rmqcli.cli.options import Masters, Seats
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import app
+from rmqcli.commands.broker import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import WatchOption, watchable, watched

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from rmqcli.commands.cluster.app import app as app
+from rmqcli.cli.command import command_group
+
+app = command_group("cluster", "Show a cluster; dump, compare and apply its settings.")
 
 MODULES = ("members", "state")

@@ -11,7 +11,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.cluster.app import app
+from rmqcli.commands.cluster import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable

@@ -15,7 +15,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import Masters, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.cluster.app import app
+from rmqcli.commands.cluster import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.outcome import confirm, end_partly

@@ -16,8 +16,7 @@ from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import warn_of_clocks
 from rmqcli.commands.common.outcome import partial_code
-from rmqcli.commands.common.transforming import Transforming
-from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions
+from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions, Transforming
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.tables import Source, export_to_table
 from rmqcli.commands.export.writing import (

@@ -10,12 +10,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-
-if TYPE_CHECKING:
-    pass
 
 BUSY_SECONDS = 0.5
 """Seconds between two attempts while another export writes to the folder, perhaps one whose parent was

@@ -14,12 +14,12 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.cutting import Cutter
 from rmqcli.commands.common.verifying import verify_folder
+from rmqcli.commands.mirror.cutting import Cutter
 
 if TYPE_CHECKING:
     from rmqcli.broker.mirror import Mirror
-    from rmqcli.commands.common.reading_back import ReadingBack
+    from rmqcli.commands.mirror.reading_back import ReadingBack
 
 app = single_command()
 
@@ -159,8 +159,8 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
     import trio
 
     from rmqcli.broker.mirror import open_mirror
-    from rmqcli.commands.common.reading_back import ReadingBack
     from rmqcli.commands.common.serving import Stop, raise_descriptor_limit, share_one_heap
+    from rmqcli.commands.mirror.reading_back import ReadingBack
 
     raise_descriptor_limit()
     share_one_heap()
