@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         TlsProblem as TlsProblem,
         TopicNotFound as TopicNotFound,
         UnexpectedReply as UnexpectedReply,
+        UsedAfterFork as UsedAfterFork,
     )
     from rmqcli.client.instance import ClientInstance as ClientInstance
     from rmqcli.client.lite.consumer import LitePullConsumer as LitePullConsumer

@@ -60,6 +60,13 @@ class InvalidRequest(ClientError, ValueError):
     """A message, name or option that breaks a rule of the protocol. Nothing was sent."""
 
 
+class UsedAfterFork(InvalidRequest):
+    """The use of a client of threads in a process that was forked while the client was open."""
+
+    def __init__(self) -> None:
+        super().__init__("a client does not survive a fork: create and open a new one in the new process")
+
+
 class TlsProblem(Enum):
     """The ways in which TLS can make a connection fail. Each has a remedy."""
 

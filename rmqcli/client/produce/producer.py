@@ -47,8 +47,8 @@ from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
 
-class ProducerOptions(InstanceOptions, total=False):
-    """Options of Producer apart from its group."""
+class ProducerSettings(InstanceOptions, total=False):
+    """Options of a producer that has an instance of its own."""
 
     send_timeout: float
     retries: int
@@ -62,6 +62,11 @@ class ProducerOptions(InstanceOptions, total=False):
     trace: bool | str
     trace_waits: bool
     in_flight: int
+
+
+class ProducerOptions(ProducerSettings, total=False):
+    """Options of Producer apart from its group."""
+
     instance: ClientInstance | None
 
 

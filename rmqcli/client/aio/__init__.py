@@ -1,0 +1,18 @@
+"""The client library for asyncio: the clients of `rmqcli.client` for the tasks of a loop.
+
+`send_soon` returns an `asyncio.Future`. Async listeners, checks and local transactions run as tasks of the
+loop, plain ones in worker threads. Messages, settings, results and errors are those of `rmqcli.client`.
+
+The clients run on the caller's loop, as a guest: trio's guest mode.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcli.codec.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rmqcli.client.aio.producer import Producer as Producer
+else:
+    __all__, __getattr__ = lazy_names(__name__)

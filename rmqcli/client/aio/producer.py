@@ -1,0 +1,88 @@
+"""Producers for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TypeVar, Unpack
+
+from rmqcli.client.aio.guest import settle
+from rmqcli.client.aio.methods import Client, hosted
+from rmqcli.client.bridge.calls import closed
+from rmqcli.client.bridge.soon import Soon
+from rmqcli.client.produce.producer import Producer as TrioProducer
+from rmqcli.client.produce.producer import ProducerSettings
+from rmqcli.client.produce.send_soon import IN_FLIGHT
+from rmqcli.client.produce.targets import QueueSelector
+from rmqcli.client.results import SendResult
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+
+ProducerT = TypeVar("ProducerT", bound=TrioProducer)
+
+
+class BaseProducer(Client[ProducerT]):
+    """The methods of both producers."""
+
+    def __init__(self, client: ProducerT, in_flight: int) -> None:
+        super().__init__(client)
+        self.group = client.group
+        self._limit = in_flight
+        self._soon: Soon[asyncio.Future[SendResult]] = Soon(client, self._settle)
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    message_queues = hosted(TrioProducer.message_queues)
+    send = hosted(TrioProducer.send)
+    send_batch = hosted(TrioProducer.send_batch)
+    send_oneway = hosted(TrioProducer.send_oneway)
+    request = hosted(TrioProducer.request)
+    reply = hosted(TrioProducer.reply)
+
+    async def send_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Send in the background; wait only while `in_flight` sends are running.
+
+        The future gets the SendResult, or the exception that `send` would have raised. Messages may overtake
+        each other. Cancelling the future prevents only a send that has not begun. On leaving the `async with`
+        block normally, all sends are awaited. On leaving it by an exception or a cancellation, they are
+        cancelled, and so are their futures: the messages may or may not have been stored.
+        """
+        guest, soon = self._guest, self._soon
+        while len(soon.unsettled) >= self._limit:
+            room = guest.loop.create_future()
+            self._waiting.append(room)
+            await room
+        future: asyncio.Future[SendResult] = guest.loop.create_future()
+        if soon.closed:
+            raise closed()
+        soon.put(future, message, {"queue": queue, "selector": selector, "timeout": timeout})
+        if soon.needs_wake:
+            soon.needs_wake = False
+            soon.wake()
+        return future
+
+    def _settle(self, future: asyncio.Future[SendResult], outcome: SendResult | Exception | None) -> None:
+        if outcome is None:
+            future.cancel()
+        elif isinstance(outcome, Exception):
+            settle(future, None, outcome)
+        else:
+            settle(future, outcome, None)
+        if self._waiting:
+            settle(self._waiting.popleft(), None, None)
+
+    def _context(self) -> Soon[asyncio.Future[SendResult]]:
+        return self._soon
+
+
+class Producer(BaseProducer[TrioProducer]):
+    __doc__ = TrioProducer.__doc__
+
+    def __init__(self, group: str = "rmq", **options: Unpack[ProducerSettings]) -> None:
+        super().__init__(TrioProducer(group, **options), options.get("in_flight", IN_FLIGHT))

@@ -1,0 +1,1 @@
+"""Parts that the clients for threads and for asyncio share."""

@@ -1,0 +1,145 @@
+"""Calls of trio functions from outside of trio, and the life of a client between them.
+
+`Calls` and `Life` belong to one trio run, and only its thread uses them. The host brings calls there and
+their outcomes back: a thread (`rmqcli.client.sync`) or an asyncio loop (`rmqcli.client.aio`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from contextvars import Context
+from typing import Any
+
+import trio
+
+from rmqcli.client.errors import InvalidRequest
+
+IDLE = 1000  # tasks that wait for a call; further ones end with theirs
+
+Function = Callable[[], Awaitable[Any]]
+Finish = Callable[[Any, BaseException | None], object]
+"""Called with the value or the exception of a call, in the thread of the run. It must not raise."""
+
+
+class Call:
+    """One call. The function runs in `context`; `finish` is called once."""
+
+    __slots__ = ("context", "finish", "function", "worker")
+
+    def __init__(self, function: Function, finish: Finish, context: Context) -> None:
+        self.function = function
+        self.finish = finish
+        self.context = context
+        self.worker: _Worker | None = None
+
+    def cancel(self) -> None:
+        """Cancel the call. It still finishes, with a value if it does not notice."""
+        if self.worker is not None:
+            self.worker.scope.cancel()
+
+
+class _Worker:
+    """A task that carries out one call after another."""
+
+    __slots__ = ("call", "scope", "task")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.scope = trio.CancelScope()
+        self.task: trio.lowlevel.Task | None = None
+
+
+class Calls:
+    """The running calls. Starting a task costs as much as a send, so idle tasks are reused."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Worker] = []
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, started: Callable[[], object], end: trio.Event) -> None:
+        """Carry out calls until `end` is set; then cancel those that still run."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                started()
+                await end.wait()
+                self._nursery.cancel_scope.cancel()
+        finally:
+            self._nursery = None
+
+    def start(self, call: Call) -> None:
+        """Start a call. After the end of the run it finishes at once, with InvalidRequest."""
+        if self._nursery is None:
+            call.finish(None, closed())
+        elif self._idle:
+            worker = self._idle.pop()
+            assert worker.task is not None
+            worker.call, call.worker = call, worker
+            worker.task.context = call.context
+            trio.lowlevel.reschedule(worker.task)
+        else:
+            call.worker = _Worker(call)
+            call.context.run(self._nursery.start_soon, self._work, call.worker)
+
+    async def _work(self, worker: _Worker) -> None:
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self._idle.remove(worker)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        worker.task = trio.lowlevel.current_task()
+        with worker.scope:
+            while len(self._idle) < IDLE:
+                await self._carry_out(worker.call)
+                self._idle.append(worker)
+                await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    @staticmethod
+    async def _carry_out(call: Call) -> None:
+        try:
+            value = await call.function()
+        except trio.Cancelled:
+            call.worker = None
+            call.finish(None, closed())
+            raise
+        except BaseException as error:  # passed to the caller, whatever it is
+            call.worker = None
+            call.finish(None, error)
+        else:
+            call.worker = None
+            call.finish(value, None)
+
+
+class Life:
+    """The life of one client: a task enters it, waits for `close`, and leaves it.
+
+    The same task does both, as nurseries demand.
+    """
+
+    def __init__(self, client: AbstractAsyncContextManager[object]) -> None:
+        self._client = client
+        self._closing = trio.Event()
+        self._error: BaseException | None = None
+
+    async def run(self, opened: Callable[[], object]) -> None:
+        """Call `opened` once the client is entered; return after it has been left."""
+        client = self._client
+        await client.__aenter__()
+        opened()
+        try:
+            await self._closing.wait()
+        except BaseException as error:
+            await client.__aexit__(type(error), error, error.__traceback__)
+            raise
+        error_of_block = self._error
+        kind = None if error_of_block is None else type(error_of_block)
+        await client.__aexit__(kind, error_of_block, None)
+
+    def close(self, error: BaseException | None) -> None:
+        """Let the client be left; `error` is what ended the block of the caller."""
+        if not self._closing.is_set():
+            self._error = error
+            self._closing.set()
+
+
+def closed() -> InvalidRequest:
+    return InvalidRequest("a client works only between `open` and `close`, or inside its `with` block")

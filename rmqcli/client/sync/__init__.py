@@ -1,0 +1,25 @@
+"""The client library for threads: the clients of `rmqcli.client` with methods that wait.
+
+`send_soon` returns a `concurrent.futures.Future`. Listeners, checks and local transactions are plain
+functions. Messages, settings, results and errors are those of `rmqcli.client`. The clients run in one
+background thread; any number of threads may use them. A call that waits ends with Ctrl-C. At the exit of the
+interpreter, clients that are still open are closed.
+"""
+
+# ruff: noqa: I001 - sorting would split imports that contain "as"
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcli.codec.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rmqcli.client.sync.consumers import (
+        LitePullConsumer as LitePullConsumer,
+        PullConsumer as PullConsumer,
+        PushConsumer as PushConsumer,
+    )
+    from rmqcli.client.sync.producer import Producer as Producer
+else:
+    __all__, __getattr__ = lazy_names(__name__)

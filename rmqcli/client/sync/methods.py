@@ -1,0 +1,87 @@
+"""Methods of the classes of `rmqcli.client.sync`: those of the trio classes, run in the portal.
+
+A method is declared by its trio counterpart, `send = blocking(trio_client.Producer.send)`; signature, types
+and docstring come from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from rmqcli.client.bridge.calls import closed
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.instance import Client as TrioClient
+from rmqcli.client.sync.portal import OpenClient, Portal
+
+P = ParamSpec("P")
+T = TypeVar("T")
+TrioT = TypeVar("TrioT", bound=TrioClient)
+
+
+def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method for threads of an async method: it waits for the outcome."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        portal: Portal = self._portal
+        return portal.call(partial(method, self._trio, *args, **kwargs))
+
+    return call
+
+
+def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method for threads of a plain method: it runs in the thread of the portal."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        portal: Portal = self._portal
+        return portal.value(partial(method, self._trio, *args, **kwargs))
+
+    return call
+
+
+class Client(Generic[TrioT]):
+    """Base of the clients for threads. Any number of threads may use one at the same time.
+
+    `with` opens a client and closes it; `open` and `close` do so where there is no block.
+    """
+
+    def __init__(self, client: TrioT) -> None:
+        self._trio = client
+        self._open: OpenClient | None = None
+
+    def open(self) -> Self:
+        """Connect and start the background tasks. A client is opened once."""
+        if self._open is not None:
+            raise InvalidRequest("a client is opened once")
+        self._open = OpenClient(self._context())
+        return self
+
+    def close(self) -> None:
+        """Do what leaving the `with` block does. A second call does nothing."""
+        self._close(None)
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(error)
+
+    def _context(self) -> Any:
+        """Return what is entered in the portal."""
+        return self._trio
+
+    @property
+    def _portal(self) -> Portal:
+        if self._open is None:
+            raise closed()
+        return self._open.portal
+
+    def _close(self, error: BaseException | None) -> None:
+        if self._open is not None:
+            self._open.close(error)
