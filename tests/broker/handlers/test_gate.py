@@ -196,11 +196,10 @@ async def test_an_unsigned_send_comes_with_its_typed_header(broker: FakeBroker) 
     assert isinstance(gate.seen[0].header, SendMessageRequestHeaderV2)
 
 
-@pytest.mark.parametrize("code", [*sorted(HANDLERS), RequestCode.POLLING_INFO, 77], ids=str)
-async def test_every_code_passes_the_gate(broker: FakeBroker, code: int) -> None:
-    gate = Watch(1)
-    replies = await served(broker, gate, encode_frame(RemotingCommand(code, {}, b"", 1)))
-    assert (replies[1].code, replies[1].remark) == (16, "refused at the gate")
+async def test_every_code_passes_the_gate(broker: FakeBroker) -> None:
+    for code in (*sorted(HANDLERS), RequestCode.POLLING_INFO, 77):
+        replies = await served(broker, Watch(1), encode_frame(RemotingCommand(code, {}, b"", 1)))
+        assert (replies[1].code, replies[1].remark) == (16, "refused at the gate"), code
 
 
 async def test_a_response_is_no_request(broker: FakeBroker) -> None:

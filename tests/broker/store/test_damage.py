@@ -47,15 +47,22 @@ async def filled(root: Path, count: int = COUNT) -> None:
             store.writer.append(message(number, queue_id=number % 3))
 
 
-@pytest.fixture(params=["clean", "killed", "killed later"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    trio.run(filled, tmp_path / "store")
+@pytest.fixture(scope="module", params=["clean", "killed", "killed later"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as brokers leave it: read only."""
+    root = tmp_path_factory.mktemp("made")
+    trio.run(filled, root / "store")
     if request.param == "clean":
-        return tmp_path / "store"
-    with loaded(small_config(tmp_path / "store"), Clock(START_MS + HOUR_MS)) as store:
+        return root / "store"
+    with loaded(small_config(root / "store"), Clock(START_MS + HOUR_MS)) as store:
         for number in range(COUNT, COUNT + 3 if request.param == "killed later" else COUNT):
             store.writer.append(message(number, queue_id=number % 3))
-        return killed(tmp_path / "store", tmp_path / "killed")
+        return killed(root / "store", root / "killed")
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "store")
 
 
 def log_files(root: Path) -> list[Path]:

@@ -84,7 +84,7 @@ def test_blocks_find_what_records_do(store_clean: JavaStore, tmp_path: Path, see
     assert sum(told) == len(data)
 
 
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
 def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -98,7 +98,7 @@ def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str
         begin, end = damage(data, chance)
         store.commit_logs[number].write_bytes(data)
         damaged.append((base + begin, base + end))
-    if seed % 4 == 3:
+    if seed % 4 == 1:
         shutil.rmtree(store.root / "consumequeue")
     out = tmp_path / "salvaged"
     result = salvage(store.root, out)
@@ -110,7 +110,7 @@ def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str
         if not any(begin < offset + message.store_size and offset < end for begin, end in damaged):
             assert after[offset] == message
     assert log.items >= result.records
-    if seed % 4 != 3:
+    if seed % 4 != 1:
         _check_queues(store, out)
 
 
