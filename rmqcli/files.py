@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,11 +27,11 @@ def replacing(
     try:
         with temporary.open("wb") as file:
             if mode is not None:
-                os.fchmod(file.fileno(), mode)
+                temporary.chmod(mode)
             yield file
             file.flush()
             if durable:
-                os.fsync(file.fileno())
+                _sync(file.fileno())
         if backup is not None and path.exists():
             shutil.copyfile(path, backup)
         temporary.replace(path)
@@ -61,8 +61,19 @@ def refuse_existing(out: Path, *, replace: bool) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot sync a folder
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        _sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    with suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        # fsync of macOS leaves the data in the cache of the disk.
+        fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC"))  # noqa: B009  only macOS has it
+    os.fsync(descriptor)

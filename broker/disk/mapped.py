@@ -12,18 +12,19 @@ import ctypes
 import errno
 import mmap
 import os
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rmqcli.broker.disk.interface import PAGE
-from rmqcli.broker.system import cores
+from rmqcli.broker.system import cores, give_way
 
 MADV_POPULATE_WRITE = 23
 """Since Linux 5.14; the module mmap does not define it."""
 MAP_FIXED = 0x10
-MAP_NORESERVE = 0x4000
+MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 LOAD_BYTES = 1 << 20
 POPULATED_AT_ONCE = 128 * 1024
 """Bytes per call: while one runs, no thread can unmap memory, which malloc does for long texts. One call for
@@ -33,6 +34,8 @@ CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS)
 while other threads write through mappings."""
 PUNCH_HOLE = 0x01 | 0x02
 """FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
+KERNEL_PAGE = mmap.PAGESIZE
+"""The unit of madvise and mincore: 16 KiB on Apple's processors, up to 64 KiB on others."""
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 NO_MAPPING = "no room for a mapping: raise vm.max_map_count (sysctl), which limits them, or add memory"
 
@@ -62,8 +65,8 @@ class RealMappedFile:
         self._map.madvise(mmap.MADV_NORMAL if is_on else mmap.MADV_RANDOM)
 
     def is_resident(self, position: int, length: int) -> bool:
-        first = position // PAGE * PAGE
-        pages = -(-(position + length - first) // PAGE)
+        first = position // KERNEL_PAGE * KERNEL_PAGE
+        pages = -(-(position + length - first) // KERNEL_PAGE)
         if not self._address:
             self._address = _address(self._map, 0)
         flags = bytearray(pages)
@@ -71,19 +74,22 @@ class RealMappedFile:
             self._address + first, position + length - first, (_char_array(pages)).from_buffer(flags)
         ):
             return True  # the kernel cannot say
-        return flags.count(1) == pages
+        # Linux sets only the lowest bit, macOS also others.
+        return flags.count(1) == pages or all(flag & 1 for flag in flags)
 
     def release_pages(self, position: int, length: int) -> None:
-        first = -(-position // PAGE) * PAGE
-        last = (position + length) // PAGE * PAGE
+        first = -(-position // KERNEL_PAGE) * KERNEL_PAGE
+        last = (position + length) // KERNEL_PAGE * KERNEL_PAGE
         if last > first:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
 
     def populate_pages(self, position: int, length: int) -> bool:
+        if sys.platform != "linux":
+            return False
         is_alone = cores() <= 1
         if is_alone:  # with one core, the event loop waits for this call: no pages are loaded around
             self.read_ahead(False)
-        first = position // PAGE * PAGE
+        first = position // KERNEL_PAGE * KERNEL_PAGE
         held = ctypes.c_char.from_buffer(self._map, first)  # a buffer export, which prevents unmapping
         address, end = ctypes.addressof(held), position + length - first
         # `mmap.madvise` would hold the interpreter lock. No thread can unmap memory during a call, so it is
@@ -92,7 +98,7 @@ class RealMappedFile:
             if _madvise()(address + start, min(POPULATED_AT_ONCE, end - start), MADV_POPULATE_WRITE):
                 return False
             if is_alone:
-                os.sched_yield()
+                give_way()
         return True
 
     def reserve(self, position: int, length: int) -> None:
@@ -172,6 +178,10 @@ def _write_all(fd: int, data: bytes, position: int) -> None:
 def data_ranges(path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
     """See `Disk.data_ranges`."""
     with opened(path, os.O_RDONLY) as fd:
+        # APFS reports pages as holes that were written through a mapping and are not on the disk yet.
+        if sys.platform == "darwin":
+            yield from [(position, size)] if position < size else []
+            return
         end = position
         while end < size:
             try:
@@ -234,9 +244,17 @@ def _char_array(length: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _fallocate() -> Any:
-    function = ctypes.CDLL(None, use_errno=True).fallocate
+    """Return fallocate of Linux. Elsewhere it fails: F_PREALLOCATE of macOS fills no hole of a file."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+    if function is None:
+        return _no_fallocate
     function.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return function
+
+
+def _no_fallocate(*_: int) -> int:
+    ctypes.set_errno(errno.ENOSYS)
+    return -1
 
 
 @lru_cache(maxsize=1)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
+import mmap
 import os
 import platform
 import shutil
 import stat
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -52,7 +55,7 @@ class KernelSync:
     these calls, or refuses them."""
 
     def __init__(self) -> None:
-        calls = _CALLS.get(platform.machine())
+        calls = _CALLS.get(platform.machine()) if sys.platform == "linux" else None
         if calls is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         self._calls = calls
@@ -139,6 +142,38 @@ def _syscall() -> Any:
     return function
 
 
+_SYNC_FLAGS = os.O_RDONLY if sys.platform == "linux" else os.O_RDWR
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def _sync_content(fd: int) -> None:
+    """Sync the content of a file, pages dirtied through any shared mapping included."""
+    if sys.platform == "linux":
+        os.fdatasync(fd)
+    else:
+        # fsync may leave such pages out.
+        if size := os.fstat(fd).st_size:
+            with mmap.mmap(fd, size) as pages:
+                pages.flush()
+        _sync(fd)
+
+
+def _sync(fd: int) -> None:
+    """Sync a file or folder. fsync of macOS leaves the data in the cache of the disk."""
+    if _FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(fd, _FULL_SYNC)
+        except OSError as error:
+            if error.errno not in _NO_FULL_SYNC:
+                raise
+        else:
+            return
+    os.fsync(fd)
+
+
+_NO_FULL_SYNC = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
+"""Errors of file systems of other machines."""
+
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -206,15 +241,15 @@ class RealDisk(DurableFolders):
             path.rmdir()
 
     def sync_file(self, path: Path) -> None:
-        with contextlib.suppress(FileNotFoundError), opened(path, os.O_RDONLY) as fd:
-            os.fdatasync(fd)  # on Linux, this also writes pages dirtied through a shared mapping
+        with contextlib.suppress(FileNotFoundError), opened(path, _SYNC_FLAGS) as fd:
+            _sync_content(fd)
 
     def file_sync(self) -> FileSync | None:
         return open_kernel_sync()
 
     def sync_folder(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError), opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
-            os.fsync(fd)
+            _sync(fd)
 
     def usage(self, path: Path) -> Usage:
         for there in (path, *path.parents):

@@ -17,13 +17,12 @@ interpreter lock, a polling thread would keep it for 5 ms.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 
 import trio
 
-from rmqcli.broker.system import cores
+from rmqcli.broker.system import cores, give_way
 
 BUSY_ROUNDS = 8
 """Rounds of the loop in a row with a read in each, after which polling is unnecessary."""
@@ -47,7 +46,7 @@ class BusyPoll:
         limit_s: Callable[[], float],
         *,
         clock: Callable[[], float] = time.perf_counter,
-        give_way: Callable[[], object] = os.sched_yield,
+        give_way: Callable[[], object] = give_way,
         has_spare_core: Callable[[], bool] = lambda: cores() > 1,
         workers: Callable[[], int] | None = None,
     ) -> None:

@@ -6,7 +6,6 @@ adopts the size of existing files, otherwise Java's default; an explicit size is
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -21,11 +20,6 @@ ADOPTED = (
 )
 COMMIT_LOG_FILE_SIZE = _JAVA.mapped_file_size_commit_log
 CONSUME_QUEUE_FILE_SIZE = _JAVA.mapped_file_size_consume_queue
-
-
-def physical_memory() -> int:
-    """Return the RAM of this machine in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 FIXED = (

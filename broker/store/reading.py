@@ -3,7 +3,7 @@
 
 The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
 Count and bytes of a result are limited; the limits are smaller for records far before the end of the log ("in
-disk": further than 40 % of the machine's RAM). Neighbouring records are returned as one view.
+disk": further than 40 % of the memory that the process may use). Neighbouring records are returned as one view.
 `rmqcli.codec.core.delivery` selects the records.
 """
 
@@ -13,12 +13,13 @@ from collections.abc import Callable
 from functools import partial
 
 from rmqcli.broker.store.commit_log import CommitLog
-from rmqcli.broker.store.config import StoreConfig, physical_memory
+from rmqcli.broker.store.config import StoreConfig
 from rmqcli.broker.store.consume_queue import ConsumeQueue
 from rmqcli.broker.store.consume_queues import ConsumeQueues
 from rmqcli.broker.store.readiness import Chunk, Readiness
 from rmqcli.broker.store.segment import Segment
 from rmqcli.broker.store.values import GetResult, GetStatus
+from rmqcli.broker.system import memory
 from rmqcli.codec.core.delivery import Delivery, Stretches
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
 
@@ -50,7 +51,7 @@ class Reader:
 
     def configure(self, config: StoreConfig) -> None:
         """Apply the limits of a configuration."""
-        self._memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
+        self._memory_limit = memory() * config.access_message_in_memory_max_ratio // 100
         self._limits = (
             config.max_transfer_count_on_message_in_memory,
             config.max_transfer_bytes_on_message_in_memory,

@@ -1,4 +1,4 @@
-"""The quota of control groups, read from folders like the kernel's."""
+"""The limits of control groups, read from folders like the kernel's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqcli.broker import system
-from rmqcli.broker.system import quota
+from rmqcli.broker.system import memory, quota
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,39 @@ from rmqcli.broker.system import quota
     ],
 )
 def test_the_smallest_quota_counts(own: str, files: dict[str, str], expected: float, tmp_path: Path) -> None:
-    own_groups = tmp_path / "own"
+    assert quota(*written(tmp_path, own, files)) == expected
+
+
+def written(folder: Path, own: str, files: dict[str, str]) -> tuple[Path, Path]:
+    own_groups = folder / "own"
     own_groups.write_text(own + "\n")
     for name, text in files.items():
-        path = tmp_path / "groups" / name
+        path = folder / "groups" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    assert quota(tmp_path / "groups", own_groups) == expected
+    return folder / "groups", own_groups
+
+
+MACHINE = memory(Path("/nowhere"), Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/", {}, MACHINE),
+        ("0::/", {"memory.max": "max"}, MACHINE),
+        ("0::/outside", {"memory.max": "268435456"}, 268435456),
+        ("0::/a/b", {"a/memory.max": "4096", "a/b/memory.max": "max"}, 4096),
+        ("4:memory:/a", {"memory/a/memory.limit_in_bytes": "8192"}, 8192),
+        ("4:memory:/", {"memory/memory.limit_in_bytes": "9223372036854771712"}, MACHINE),
+        ("4:cpu:/", {"cpu/memory.limit_in_bytes": "8192"}, MACHINE),
+        ("0::/", {"memory.max": "nonsense"}, MACHINE),
+    ],
+)
+def test_the_smallest_limit_of_memory_counts(
+    own: str, files: dict[str, str], expected: int, tmp_path: Path
+) -> None:
+    assert memory(*written(tmp_path, own, files)) == expected
 
 
 def test_without_control_groups_there_is_none(tmp_path: Path) -> None:
@@ -56,6 +82,13 @@ def test_without_control_groups_there_is_none(tmp_path: Path) -> None:
 def test_cores_are_those_of_the_thread_within_the_quota(
     allowed: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
     monkeypatch.setattr(system, "_own_quota", lambda: allowed)
     assert system.cores() == expected
+
+
+def test_a_system_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    monkeypatch.setattr(system, "_own_quota", lambda: math.inf)
+    assert system.cores() == 5

@@ -12,7 +12,9 @@ stream is read by the background task only.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sized
+from functools import partial
 
 import trio
 
@@ -31,6 +33,9 @@ LOOK_SECONDS = 150e-6  # the time that LOOKS polls take on an idle processor
 TRIAL = 9  # requests that are timed for each mode; odd, for a majority
 FIRST_PERIOD = 32  # requests until the other mode is tried; doubled each time it was not better
 MAX_PERIOD = 1024
+_give_way: Callable[[], object] = getattr(
+    os, "sched_yield", partial(time.sleep, 0)
+)  # Windows lacks the first
 BETTER = 7 / 8  # a better mode must stay below this share of the median time of the mode in use
 
 
@@ -60,7 +65,7 @@ class Polling:
     def in_vain(self) -> None:
         """Count a poll without a result."""
         if self.left:
-            os.sched_yield()
+            _give_way()
             in_time = trio.current_time() - self._begun < LOOK_SECONDS
             self.left = self.left - 1 if in_time else 0
 
