@@ -6,6 +6,8 @@ loop, plain ones in worker threads. Messages, settings, results and errors are t
 The clients run on the caller's loop, as a guest: trio's guest mode.
 """
 
+# ruff: noqa: I001 - sorting would split imports that contain "as"
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -13,6 +15,15 @@ from typing import TYPE_CHECKING
 from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rmqcli.client.aio.producer import Producer as Producer
+    from rmqcli.client.aio.admin import Admin as Admin
+    from rmqcli.client.aio.consumers import (
+        LitePullConsumer as LitePullConsumer,
+        PullConsumer as PullConsumer,
+        PushConsumer as PushConsumer,
+    )
+    from rmqcli.client.aio.producer import (
+        Producer as Producer,
+        TransactionProducer as TransactionProducer,
+    )
 else:
     __all__, __getattr__ = lazy_names(__name__)

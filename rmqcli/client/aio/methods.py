@@ -17,6 +17,7 @@ from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.functions import is_async
 from rmqcli.client.instance import Client as TrioClient
 
+F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 T = TypeVar("T")
 TrioT = TypeVar("TrioT", bound=TrioClient)
@@ -48,6 +49,16 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 def hostable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what a trio client can call: an async function runs on the loop, a plain one as it is."""
     return on_loop(function) if is_async(function) else function
+
+
+def documented(method: Callable[..., Any]) -> Callable[[F], F]:
+    """Return a decorator of a method that has the docstring of the trio method."""
+
+    def decorate(function: F) -> F:
+        function.__doc__ = method.__doc__
+        return function
+
+    return decorate
 
 
 class Client(Generic[TrioT]):

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TypeVar, Unpack
 
 from rmqcli.client.aio.guest import settle
-from rmqcli.client.aio.methods import Client, hosted
+from rmqcli.client.aio.methods import Client, documented, hostable, hosted
 from rmqcli.client.bridge.calls import closed
 from rmqcli.client.bridge.soon import Soon
+from rmqcli.client.bridge.traces import Traceable
 from rmqcli.client.produce.producer import Producer as TrioProducer
 from rmqcli.client.produce.producer import ProducerSettings
 from rmqcli.client.produce.send_soon import IN_FLIGHT
 from rmqcli.client.produce.targets import QueueSelector
+from rmqcli.client.produce.transaction import (
+    CHECKS_WAITING,
+    CheckAnswered,
+    LocalTransaction,
+    TransactionCheck,
+    TransactionResult,
+)
+from rmqcli.client.produce.transaction import TransactionProducer as TrioTransactionProducer
 from rmqcli.client.results import SendResult
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
@@ -21,7 +31,7 @@ from rmqcli.codec.message_queue import MessageQueue
 ProducerT = TypeVar("ProducerT", bound=TrioProducer)
 
 
-class BaseProducer(Client[ProducerT]):
+class BaseProducer(Client[ProducerT], Traceable):
     """The methods of both producers."""
 
     def __init__(self, client: ProducerT, in_flight: int) -> None:
@@ -86,3 +96,39 @@ class Producer(BaseProducer[TrioProducer]):
 
     def __init__(self, group: str = "rmq", **options: Unpack[ProducerSettings]) -> None:
         super().__init__(TrioProducer(group, **options), options.get("in_flight", IN_FLIGHT))
+
+
+class TransactionProducer(BaseProducer[TrioTransactionProducer]):
+    __doc__ = TrioTransactionProducer.__doc__
+
+    def __init__(
+        self,
+        group: str,
+        check: TransactionCheck,
+        *,
+        checks: int = 1,
+        checks_waiting: int = CHECKS_WAITING,
+        on_answered: CheckAnswered | None = None,
+        **options: Unpack[ProducerSettings],
+    ) -> None:
+        client = TrioTransactionProducer(
+            group,
+            hostable(check),
+            checks=checks,
+            checks_waiting=checks_waiting,
+            on_answered=on_answered,
+            **options,
+        )
+        super().__init__(client, options.get("in_flight", IN_FLIGHT))
+
+    @documented(TrioTransactionProducer.send_in_transaction)
+    async def send_in_transaction(
+        self,
+        message: Message,
+        local: LocalTransaction,
+        *,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> TransactionResult:
+        send = partial(self._trio.send_in_transaction, message, hostable(local))
+        return await self._guest.call(partial(send, selector=selector, timeout=timeout))

@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from rmqcli.client.sync.admin import Admin as Admin
     from rmqcli.client.sync.consumers import (
         LitePullConsumer as LitePullConsumer,
         PullConsumer as PullConsumer,
         PushConsumer as PushConsumer,
     )
-    from rmqcli.client.sync.producer import Producer as Producer
+    from rmqcli.client.sync.producer import (
+        Producer as Producer,
+        TransactionProducer as TransactionProducer,
+    )
 else:
     __all__, __getattr__ = lazy_names(__name__)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack, overload
 
-from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.functions import is_async
+from rmqcli.client.bridge.traces import Traceable
 from rmqcli.client.group.settings import LiteSettings, PushSettings
 from rmqcli.client.instance import InstanceOptions
 from rmqcli.client.lite.consumer import DEFAULTS as LITE_DEFAULTS
@@ -15,7 +14,7 @@ from rmqcli.client.pull.consumer import PullConsumer as TrioPullConsumer
 from rmqcli.client.push.consumer import DEFAULTS, Topics
 from rmqcli.client.push.consumer import PushConsumer as TrioPushConsumer
 from rmqcli.client.push.state import ConsumeContext, ConsumeResult, OrderlyContext, OrderlyResult
-from rmqcli.client.sync.methods import Client, blocking, relayed
+from rmqcli.client.sync.methods import Client, blocking, plain, relayed
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -23,7 +22,7 @@ ConcurrentListener = Callable[[list[MessageExt], ConsumeContext], ConsumeResult 
 OrderlyListener = Callable[[list[MessageExt], OrderlyContext], OrderlyResult | None]
 
 
-class PushConsumer(Client[TrioPushConsumer]):
+class PushConsumer(Client[TrioPushConsumer], Traceable):
     __doc__ = TrioPushConsumer.__doc__
 
     @overload
@@ -126,9 +125,3 @@ class PullConsumer(Client[TrioPullConsumer]):
     max_offset = blocking(TrioPullConsumer.max_offset)
     earliest_store_time = blocking(TrioPullConsumer.earliest_store_time)
     search_offset = blocking(TrioPullConsumer.search_offset)
-
-
-def plain(function: Callable[..., Any], what: str) -> None:
-    """Raise InvalidRequest for an async function."""
-    if is_async(function):
-        raise InvalidRequest(f"{what} of rmqcli.client.sync is a plain function, not an async one")

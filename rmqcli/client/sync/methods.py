@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from rmqcli.client.bridge.calls import closed
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.functions import is_async
 from rmqcli.client.instance import Client as TrioClient
 from rmqcli.client.sync.portal import OpenClient, Portal
 
@@ -41,6 +42,12 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
         return portal.value(partial(method, self._trio, *args, **kwargs))
 
     return call
+
+
+def plain(function: Callable[..., Any], what: str) -> None:
+    """Raise InvalidRequest for an async function."""
+    if is_async(function):
+        raise InvalidRequest(f"{what} of rmqcli.client.sync is a plain function, not an async one")
 
 
 class Client(Generic[TrioT]):

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
-from typing import TypeVar, Unpack
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
+from typing import Any, TypeVar, Unpack
+
+import trio
 
 from rmqcli.client.bridge.calls import closed
 from rmqcli.client.bridge.soon import Soon
+from rmqcli.client.bridge.traces import Traceable
 from rmqcli.client.errors import UsedAfterFork
 from rmqcli.client.produce.producer import Producer as TrioProducer
 from rmqcli.client.produce.producer import ProducerSettings
 from rmqcli.client.produce.send_soon import IN_FLIGHT
 from rmqcli.client.produce.targets import QueueSelector
+from rmqcli.client.produce.transaction import (
+    CHECKS_WAITING,
+    CheckAnswered,
+    TransactionResult,
+    TransactionState,
+)
+from rmqcli.client.produce.transaction import TransactionProducer as TrioTransactionProducer
 from rmqcli.client.results import SendResult
-from rmqcli.client.sync.methods import Client, blocking
+from rmqcli.client.sync.methods import Client, blocking, plain
 from rmqcli.client.sync.portal import settle
-from rmqcli.codec.message import Message
+from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
 ProducerT = TypeVar("ProducerT", bound=TrioProducer)
 
 
-class BaseProducer(Client[ProducerT]):
+class BaseProducer(Client[ProducerT], Traceable):
     """The methods of both producers."""
 
     def __init__(self, client: ProducerT, in_flight: int) -> None:
@@ -110,3 +122,66 @@ class Producer(BaseProducer[TrioProducer]):
 
     def __init__(self, group: str = "rmq", **options: Unpack[ProducerSettings]) -> None:
         super().__init__(TrioProducer(group, **options), options.get("in_flight", IN_FLIGHT))
+
+
+class TransactionProducer(BaseProducer[TrioTransactionProducer]):
+    __doc__ = TrioTransactionProducer.__doc__
+
+    def __init__(
+        self,
+        group: str,
+        check: Callable[[MessageExt], TransactionState | None],
+        *,
+        checks: int = 1,
+        checks_waiting: int = CHECKS_WAITING,
+        on_answered: CheckAnswered | None = None,
+        **options: Unpack[ProducerSettings],
+    ) -> None:
+        plain(check, "a check")
+        client = TrioTransactionProducer(
+            group, check, checks=checks, checks_waiting=checks_waiting, on_answered=on_answered, **options
+        )
+        super().__init__(client, options.get("in_flight", IN_FLIGHT))
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        local: Callable[[Message], TransactionState | None],
+        *,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> TransactionResult:
+        """Store a half message, run `local`, and send its outcome to the broker (None means UNKNOW).
+
+        `local` runs in the calling thread, so it may use what belongs to that thread, such as a connection to
+        a database. Raises the errors of `send`, without running `local`, if the half message was not stored.
+        A half message whose SendStatus is not SEND_OK is rolled back without running `local`. An exception of
+        `local` is raised after UNKNOW was sent, so the broker will ask; after Ctrl-C the broker asks as well.
+        """
+        plain(local, "a local transaction")
+        portal = self._portal
+        stored: Future[Message] = Future()
+        decided: Future[TransactionState | None] = Future()
+        over: Future[TransactionResult] = Future()
+
+        async def local_in_calling_thread(half: Message) -> TransactionState | None:
+            arrived = trio.Event()
+            stored.set_result(half)
+            decided.add_done_callback(lambda _: portal.post(arrived.set))
+            await arrived.wait()
+            return decided.result()
+
+        send = partial(self._trio.send_in_transaction, message, local_in_calling_thread)
+        call = portal.start(partial(send, selector=selector, timeout=timeout), over)
+        ends: tuple[Future[Any], ...] = stored, over
+        try:
+            wait(ends, return_when=FIRST_COMPLETED)
+            if stored.done():
+                try:
+                    decided.set_result(local(stored.result()))
+                except Exception as error:  # raised by the application; `over` gets it
+                    decided.set_exception(error)
+            return over.result()
+        except BaseException:
+            portal.abort(call, over)
+            raise
