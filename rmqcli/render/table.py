@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from rmqcli.grammar.values import GrammarError, UnknownName
@@ -360,9 +361,11 @@ def _sorted(rows: list[Sequence[Any]], place: int, *, descending: bool) -> list[
 def _number(value: Any) -> float | None:
     """Return the number that a value is or represents: texts of digits also compare as numbers."""
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
+    # float() also reads names: "nan", which is neither before nor after any number, and "inf".
+    return number if isfinite(number) else None
 
 
 class Line(Protocol):

@@ -104,6 +104,8 @@ def test_numbers_are_sorted_as_numbers_and_missing_values_last() -> None:
     assert [row[0] for row in texts] == ["9", "10", ""]
     mixed = RowForm(sort=("-name",)).ordered(KEYS, [["10", 0], ["9a", 0]])
     assert [row[0] for row in mixed] == ["9a", "10"]
+    names = RowForm(sort=("name",)).ordered(KEYS, [["nan", 0], ["10", 0], ["inf", 0], ["9", 0]])
+    assert [row[0] for row in names] == ["10", "9", "inf", "nan"]
 
 
 def test_a_column_that_does_not_exist() -> None:
