@@ -24,6 +24,7 @@ _LOW = 32  # bits of the second part of a pair
 
 
 _LOW_MASK = (1 << _LOW) - 1
+_SIGN = 1 << (_LOW - 1)
 
 
 _SECOND = 1000
@@ -37,7 +38,8 @@ def add_block(shape: LogShape, block: RecordBlock) -> None:
     for code, bits, count in _counted(codes, _bit_lengths(rows["body_end"] - rows["body_start"])):
         shape.topics[names[code]].bodies[bits] += count
     for code, queue_id, _ in _counted(codes, rows["queue_id"].astype(np.int64) & _LOW_MASK):
-        shape.topics[names[code]].statistics.queues.add(queue_id)
+        # The low half of a pair has no sign, and damage or another program can leave a negative queue id.
+        shape.topics[names[code]].statistics.queues.add(queue_id - ((queue_id & _SIGN) << 1))
     for _, bits, count in _counted(np.zeros_like(codes), _bit_lengths(rows["total_size"])):
         shape.records[bits] += count
     _add_keys([shape.topics[name] for name in names], codes, block)

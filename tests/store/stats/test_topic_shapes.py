@@ -14,6 +14,7 @@ from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.distribution import KEPT, Distinct, hash_of
 from rmqcli.store.stats.log_shape import shape_of
 from rmqcli.store.stats.topic_shapes import LogShape
+from tests.codec.samples import make_record
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -71,6 +72,16 @@ def test_damage_costs_what_is_damaged(copy_java_store: Copy) -> None:
     shape = both(store.root)
     assert (whole.skipped, shape.skipped) == (0, 2)
     assert shape.messages == whole.messages - 2
+
+
+def test_negative_queue_ids_count_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    data = b""
+    for queue_id in (-1, 0, 3, -(1 << 31), (1 << 31) - 1):
+        data += make_record(queue_id=queue_id, physical_offset=len(data))
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data)
+    (shape,) = both(tmp_path).topics.values()
+    assert shape.statistics.queues == {-1, 0, 3, -(1 << 31), (1 << 31) - 1}
 
 
 @pytest.mark.parametrize("count", [0, 1, KEPT, 2 * KEPT - 1])
