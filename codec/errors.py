@@ -18,6 +18,10 @@ class LocalProtocolError(ProtocolError):
     """Our side tried to send something that the protocol cannot carry; nothing was sent."""
 
 
+class PropertiesTooLong(LocalProtocolError):
+    """The properties of a message are longer than a record can hold."""
+
+
 class RemoteProtocolError(ProtocolError):
     """The peer violated the protocol; its connection must be closed."""
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, read_pairs
-from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.errors import PropertiesTooLong
 from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 
 _NAME_END, _PAIR_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""
+    """Encode pairs as 4.9 does, without the last separator. Raises PropertiesTooLong over 32,767 bytes."""
     text = PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
     data = text.encode("utf-8", "replace")
     if len(data) > MAX_PROPERTIES_LENGTH:
-        raise LocalProtocolError(
+        raise PropertiesTooLong(
             f"the properties take {len(data)} bytes, the limit is {MAX_PROPERTIES_LENGTH}"
         )
     return data
@@ -47,7 +47,7 @@ def properties_problem(text: bytes) -> str | None:
 
 def sound_text(text: bytes, properties: Mapping[str, str]) -> bytes:
     """Return a text that parses: `text` itself, or the pairs that were read from it. Raises
-    LocalProtocolError.
+    PropertiesTooLong.
 
     Readers of a store regard a record whose properties do not parse as damaged.
     """

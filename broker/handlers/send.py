@@ -43,7 +43,7 @@ from rmqcli.codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode, 
 from rmqcli.codec.core.run import QueueRun
 from rmqcli.codec.core.sends import Sends
 from rmqcli.codec.core.text import OWN, UNSOUND, TextReader, joined_text
-from rmqcli.codec.errors import HeaderError, LocalProtocolError
+from rmqcli.codec.errors import HeaderError, LocalProtocolError, PropertiesTooLong
 from rmqcli.codec.headers.base import Header, from_ext
 from rmqcli.codec.headers.send import (
     SendMessageRequestHeader,
@@ -86,8 +86,10 @@ def send(
         if header.batch:
             return LongWork(_prepare_batch(broker, request, message))
         result = put(broker, message)
-    except LocalProtocolError:
+    except PropertiesTooLong:
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
+    except LocalProtocolError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
     must_wait = broker.waits_for_store and message.wait_store
@@ -112,7 +114,7 @@ def _prepare_batch(
 ) -> Steps:
     try:
         parts = yield from broker.store.writer.prepare_batch(message)
-    except LocalProtocolError:
+    except PropertiesTooLong:
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
     except IllegalBatch as error:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
@@ -306,7 +308,7 @@ def stored_properties(
     """Return the properties in stored form: with the broker's own, which are also added to `properties`, and
     without WAIT.
 
-    Raises LocalProtocolError if they have to be encoded again and are too long.
+    Raises PropertiesTooLong if they have to be encoded again and are too long.
     """
     reader = TextReader()
     traits = reader.read(text, 0, len(text))

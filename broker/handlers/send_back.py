@@ -20,7 +20,7 @@ from rmqcli.broker.store.values import PutStatus
 from rmqcli.broker.tables.topics import UNIT_SUB
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.codes import Perm, ResponseCode
-from rmqcli.codec.errors import LocalProtocolError
+from rmqcli.codec.errors import PropertiesTooLong
 from rmqcli.codec.headers.send import ConsumerSendMsgBackRequestHeader
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import dlq_topic, retry_topic
@@ -100,7 +100,7 @@ def _put_for_retry(broker: BrokerContext, original: MessageExt, retry: _Retry) -
     properties = _properties(original) | {P.WAIT: "false", P.DELAY: str(retry.delay_level)}
     try:
         _put(broker, original, properties, retry.topic, broker.rng.randrange(max(1, retry.queues)))
-    except LocalProtocolError:
+    except PropertiesTooLong:
         text = (
             "%s: the message at %d becomes a dead letter: what a retry adds does not fit into its properties"
         )
@@ -117,7 +117,7 @@ def _put_dead_letter(broker: BrokerContext, original: MessageExt, group: str) ->
         properties.pop(name or "", None)
         try:
             _put(broker, original, properties, topic, broker.rng.randrange(DLQ_QUEUES))
-        except LocalProtocolError:
+        except PropertiesTooLong:
             continue
         return
     raise Refusal(ResponseCode.SYSTEM_ERROR, PutStatus.PROPERTIES_SIZE_EXCEEDED.name)
@@ -133,7 +133,7 @@ def _properties(original: MessageExt) -> dict[str, str]:
 def _put(
     broker: BrokerContext, original: MessageExt, properties: dict[str, str], topic: str, queue_id: int
 ) -> None:
-    """Store the message again. Raises LocalProtocolError if its properties are too long, otherwise Refusal if
+    """Store the message again. Raises PropertiesTooLong if its properties are too long, otherwise Refusal if
     it is not stored."""
     message = restored(original, properties, encode_properties(properties))
     message.topic = topic
@@ -141,6 +141,6 @@ def _put(
     message.reconsume_times += 1
     status = put(broker, message).status
     if status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
-        raise LocalProtocolError(status.name)
+        raise PropertiesTooLong(status.name)
     if status is not PutStatus.PUT_OK:
         raise Refusal(ResponseCode.SYSTEM_ERROR, status.name)

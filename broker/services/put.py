@@ -141,8 +141,8 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Store a message, parked if it has a delay level. Raises LocalProtocolError if its properties are too
-    long."""
+    """Store a message, parked if it has a delay level. Raises PropertiesTooLong, or LocalProtocolError for the
+    address of its sender."""
     if DELAY in message.properties:
         park(broker, message)
     return _put(broker, message, broker.store.writer.append)

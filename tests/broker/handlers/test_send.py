@@ -62,6 +62,17 @@ async def test_the_address_of_the_connection_counts_whatever_the_header_says(
         assert [(one.born_host, one.sys_flag, one.body) for one in messages] == [(text, bit, b"hello")] * 2
 
 
+async def test_a_peer_without_an_ip_address_is_not_told_of_its_properties(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.session.peer = ("/run/socket", 0)
+        reply = await client.send("T")
+        assert (reply.code, reply.remark) == (
+            ResponseCode.SYSTEM_ERROR,
+            "cannot pack the host '/run/socket' port 0: '/run/socket' does not appear to be an IPv4 or IPv6 address",
+        )
+
+
 async def test_long_and_short_headers_mean_the_same(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
