@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rmqcli.client import Producer
 
 POLL_SECONDS = 1.0
+RATE_SECONDS = 60.0
+"""The time within which a broker reports its first rate: it counts over 10 s."""
 
 
 def writable_brokers(route: TopicRouteData) -> set[str]:
@@ -54,14 +56,19 @@ def put_rate(runtime: dict[str, str]) -> float | None:
 
 async def wait_until_idle(
     admin: Admin, address: str, report: Callable[[float | None], None], limit: float | None
-) -> bool:
+) -> bool | None:
     """Wait until the broker has stored nothing for 10 s; False after `limit` seconds.
 
-    Calls `report` with each rate that is not 0.
+    Without a limit, returns None if the broker has reported no rate for RATE_SECONDS. Calls `report` with
+    each rate that is not 0.
     """
+    known = trio.current_time()
     with trio.move_on_after(float("inf") if limit is None else limit):
         while (rate := put_rate(await admin.brokers.runtime_info(address))) != 0:
             report(rate)
+            known = known if rate is None else trio.current_time()
+            if limit is None and trio.current_time() - known >= RATE_SECONDS:
+                return None
             await trio.sleep(POLL_SECONDS)
         return True
     return False

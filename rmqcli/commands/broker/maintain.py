@@ -127,7 +127,8 @@ def drain(
     the permission.
 
     Piped output: name server, number of topics. Name servers that do not respond are reported, and the exit
-    code is 3. With --limit, exit code 7 if the broker still stores messages.
+    code is 3. With --wait-idle, exit code 7 if the broker still stores messages after --limit, or reports no
+    rate of messages for a minute and there is no --limit.
     """
     if limit is not None and not wait_idle:
         raise usage_error("--limit requires --wait-idle")
@@ -151,6 +152,9 @@ def drain(
     idle = with_admin(settings, lambda admin: _wait(admin, address, limit)) if wait_idle else None
     _show(settings, broker, counts, {"onlyWritable": topics, "idle": idle})
     end_partly(failures)
+    if wait_idle and idle is None:
+        text = f"{broker} reports no rate of stored messages: whether it is idle is unknown"
+        raise CommandError(f"{text}; --limit SECONDS waits longer", ExitCode.TIMED_OUT)
     if idle is False:
         raise CommandError(f"{broker} still stores messages after {limit:g} s", ExitCode.TIMED_OUT)
 
@@ -185,7 +189,7 @@ async def _look(admin: Admin, broker: str) -> tuple[str, list[str]]:
     return masters[broker], await only_writable_on(admin, broker)
 
 
-async def _wait(admin: Admin, address: str, limit: float | None) -> bool:
+async def _wait(admin: Admin, address: str, limit: float | None) -> bool | None:
     from rmqcli.plans.brokers import wait_until_idle
 
     told: list[str] = []

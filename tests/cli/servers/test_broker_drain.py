@@ -10,7 +10,7 @@ import trio.testing
 
 from rmqcli.codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqcli.plans import brokers
-from rmqcli.plans.brokers import put_rate, wait_until_idle, writable_brokers
+from rmqcli.plans.brokers import RATE_SECONDS, put_rate, wait_until_idle, writable_brokers
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import Pair
 
@@ -84,6 +84,15 @@ async def test_the_wait_ends_at_the_first_zero(autojump_clock: trio.testing.Mock
     admin = Rates("", "3.5 2 1", "0.0 2 1", "9")
     assert await wait_until_idle(admin, "b:1", told.append, None)  # type: ignore[arg-type]
     assert (told, admin.left, trio.current_time()) == ([None, 3.5], ["9"], 2.0)
+
+
+async def test_the_wait_ends_without_a_rate(autojump_clock: trio.testing.MockClock) -> None:
+    told: list[float | None] = []
+    admin = Rates("", "3.5 2 1", *[""] * 200)
+    assert await wait_until_idle(admin, "b:1", told.append, None) is None  # type: ignore[arg-type]
+    assert trio.current_time() == 1 + RATE_SECONDS, "counted from the last rate"
+    assert await wait_until_idle(admin, "b:1", told.append, 99.5) is False  # type: ignore[arg-type]
+    assert trio.current_time() == 1 + RATE_SECONDS + 99.5, "a limit decides alone"
 
 
 def test_rates_that_are_not_known() -> None:
