@@ -1,4 +1,4 @@
-"""Markers of the tests: one for the folder, `slow` for those that slow.txt names, and `nightly` for those of
+"""Markers of the tests: one for folders and files, `slow` for those that slow.txt names, and `nightly` for those of
 nightly.txt, which `make nightly` runs and `make test` leaves out."""
 
 from __future__ import annotations
@@ -10,13 +10,28 @@ from pathlib import Path
 import pytest
 
 FOLDERS = {
-    "tests/crash/": "crash",
+    "tests/crash/test_errors.py": "crash",
+    "tests/crash/test_ext4.py": "crash",
+    "tests/crash/test_hostile_frames.py": "crash",
+    "tests/crash/test_kill.py": "crash",
+    "tests/crash/test_nemesis.py": "crash",
+    "tests/crash/test_power_cuts.py": "crash",
+    "tests/crash/test_replication.py": "crash",
+    "tests/crash/test_truncation.py": "crash",
     "tests/docs/test_python_blocks.py": "docs",
     "tests/docs/test_session_picture.py": "docs",
     "tests/docs/test_transcripts.py": "docs",
     "tests/docs/test_warm.py": "docs",
     "tests/export/spark/": "spark",
-    "tests/export/spark_source/": "spark",
+    "tests/export/spark_source/test_batch.py": "spark",
+    "tests/export/spark_source/test_killed.py": "spark",
+    "tests/export/spark_source/test_outages.py": "spark",
+    "tests/export/spark_source/test_page.py": "spark",
+    "tests/export/spark_source/test_python.py": "spark",
+    "tests/export/spark_source/test_reads_little.py": "spark",
+    "tests/export/spark_source/test_stream.py": "spark",
+    "tests/export/spark_source/test_transform.py": "spark",
+    "tests/export/spark_source/test_writer.py": "spark",
     "tests/foreign/": "foreign",
     "tests/proof/": "foreign",
 }

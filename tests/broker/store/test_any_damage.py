@@ -26,9 +26,10 @@ from tests.broker.store.support import (
     small_config,
     use,
 )
+from tests.seeds import times
 from tests.store.repair.damager import DERIVED, Damager
 
-SEEDS = 60
+SEEDS = times(20)
 _BLOCK = 10
 _HOUR_MS = 3_600_000
 

@@ -32,6 +32,7 @@ from tests.broker.store.support import (
     queue_bytes,
     small_config,
 )
+from tests.seeds import seeds
 
 COUNT = 150
 HOUR_MS = 3_600_000
@@ -395,7 +396,7 @@ def test_a_start_that_checks_everything_equals_a_rebuild(folder: Path, damage: D
     assert_whole(folder, check_store_on_start=True)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_no_flip_in_derived_data_stops_a_start(tmp_path: Path, seed: int) -> None:
     await filled(tmp_path / "store", 60)
     rng = random.Random(seed)

@@ -20,10 +20,11 @@ from rmqcli.broker.store import MessageStore, open_store
 from rmqcli.broker.store.log_walk import walk
 from rmqcli.broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import HOST, START_MS, Clock, inline, loaded, message, numbers, small_config
+from tests.seeds import times
 
 ROOT = Path("/store")
 TABLE = ROOT / "config" / "topics.json"
-CUTS = 100
+CUTS = times(26)
 TOPICS = ("TopicA", "TopicB")
 QUEUES = 3
 MESSAGES = 120

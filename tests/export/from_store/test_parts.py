@@ -17,7 +17,7 @@ from rmqcli.export.from_store.parts import parts_of
 from rmqcli.export.from_store.row_filter import RowFilter
 from tests.codec.samples import make_record
 from tests.export.support import scanned, write_log
-from tests.seeds import times
+from tests.seeds import seeds, times
 from tests.support import JavaStore
 
 MAGICS = b"".join(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
@@ -35,7 +35,7 @@ def test_parts_of_any_size_give_each_record_once(
     assert list(scanned(folder, part_size)) == starts
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_parts_of_the_java_stores(java_store: JavaStore, seed: int) -> None:
     part_size = random.Random(seed).randrange(5_000, 700_000)
     assert list(scanned(java_store.root, part_size)) == [line["phy"] for line in java_store.of_kind("msg")]

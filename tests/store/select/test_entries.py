@@ -17,6 +17,7 @@ from rmqcli.store.read.commit_log import LogReader
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.select import entries as entries_module
 from rmqcli.store.select.entries import EntryChoice
+from tests.seeds import seeds
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -94,7 +95,7 @@ def test_fillers(copy_java_store: Copy) -> None:
     assert both(store.root, "key-0") == ([], [])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_damage(copy_java_store: Copy, seed: int) -> None:
     chance = random.Random(seed)
     store = copy_java_store("store-clean")

@@ -156,7 +156,7 @@ def great_log(tmp_path: Path) -> CommitLogFiles:
     return CommitLogFiles(tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_parts_are_one_whole(tmp_path: Path, seed: int) -> None:
     """Cut into parts or not, with damage across the cuts or not, the result is the same."""
     log = great_log(tmp_path)
