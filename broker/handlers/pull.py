@@ -298,6 +298,7 @@ async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[
 
 def _answer(broker: BrokerContext, request: PullRequest) -> None:
     header, session, command = request.header, request.session, request.command
+    # The parts of the reply are only queued until `flush`, which sends them together.
     session.in_batch = True
     try:
         result = _get(broker, header, selection_of(broker, session, header))

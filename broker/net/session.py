@@ -150,6 +150,7 @@ class Session:
         elif views:
             size = sum(len(view) for view in views)
             self._queue([encode_frame_head(command, size), *views])
+        # A long body is sent from where it is: a copy of it would hold up the other connections.
         elif len(command.body) >= LONG_BODY:
             self._queue([encode_frame_head(command, len(command.body)), memoryview(command.body)])
         else:
@@ -188,6 +189,7 @@ class Session:
             with trio.move_on_after(timeout_s):
                 await waiter.done.wait()
         finally:
+            # Also after a timeout: a peer that never answers must not fill the table of requests.
             self.connection.forget(command.opaque)
         if waiter.reply is not None:
             return waiter.reply
@@ -218,6 +220,7 @@ class Session:
 
     def close(self) -> None:
         """End the connection, even one that has not begun. Queued bytes are dropped."""
+        # For `attach`: the server may not have started the tasks yet.
         self._is_over = True
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()

@@ -142,11 +142,14 @@ class Appender:
 
     def begin_run(self) -> Run:
         """Return a run that ends where the log needs another file or more blocks from the disk."""
+        # A store that takes no messages gives a run without room, so that every send goes on to `append`,
+        # which returns the reason.
         return self._begin(self._log.end + (self._log.room if self._statistics.writable else 0))
 
     def append_run(self, run: Run, queues: Sequence[QueueRun]) -> None:
         """Store the messages of several queues with one write: `run` is from `begin_run`, `queues` from
         `run_of`."""
+        # Never refused: the run ends within the room that `begin_run` found.
         self._log.write(run.records())
         self._statistics.last_store_timestamp = run.timestamp
         for stored in queues:
@@ -233,6 +236,7 @@ class Appender:
         run, told = self._begin(), list[QueueRun]()
         for offset, scan, name, queue in records:
             known = self._topic(name)
+            # A copied log may have topics that take no sends here: their records get no index items.
             topic = known or _Topic(name, b"", 0)
             has_items = known is not None and (queue is not None or has_index_items(scan.sys_flag))
             code, hashes = self._facts(scan.properties, topic, has_items=has_items)
@@ -261,6 +265,7 @@ class Appender:
         if not encoded or len(encoded) > MAX_TOPIC_BYTES or topic in self.unserved:
             return None
         if len(self._topics) >= MAX_CACHED_TOPICS:
+            # Senders choose the names, so that the cache needs a limit; its entries are cheap to make again.
             self._topics.clear()
         known = self._topics[topic] = _Topic(topic, sized_topic(encoded), index_seed(topic))
         return known

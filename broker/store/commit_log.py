@@ -99,6 +99,7 @@ class CommitLog:
 
     def doubt(self) -> None:
         """Note that the page of the next record may have been evicted from memory."""
+        # No run ends before 0, so that `write` needs no further comparison.
         self._last_end = 0
         self._in_doubt = True
 

@@ -169,12 +169,14 @@ class ConsumeQueue:
         segment.view[:position] = FILLER * (position // ENTRY_SIZE)
         self._attach(segment, position)
         self.min_offset = queue_offset
+        # The fillers are not on the disk yet: the next flush begins with them.
         self.flushed = segment.start
 
     def _advance(self) -> int:
         """Make room for the next entry, in the next file if the last one is full; return its position."""
         if self.next_offset >= self.full_at:
             if self.segments.segments:
+                # The writer does not return to a full file, and thousands of queues have one each.
                 self.segments.segments[-1].release_pages(0, self.segments.size)
             self._attach(self.segments.append(self.end), 0)
         self.segments.segments[-1].reserve(self._position + ENTRY_SIZE)
@@ -228,6 +230,7 @@ class ConsumeQueue:
             self._view = last.view
             self._touched[self] = None
             self._limit = last.reserved // ENTRY_SIZE * ENTRY_SIZE
+            # With 0, each entry goes through `Room`, which turns away all but the holder.
             self.ready_until = 0 if self.hold else (last.start + last.reserved) // ENTRY_SIZE
 
     def next_file_start(self) -> int:

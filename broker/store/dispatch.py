@@ -60,6 +60,7 @@ class QueueOrder(Generic[T]):
     def add(self, queue_offset: int, record: T) -> list[tuple[int, T]]:
         """Add the next record. Return the records whose queue offsets are now certain, with these offsets."""
         waiting = self._waiting
+        # A queue that begins later than at 0 lost its first records to retention: a second one has to confirm it.
         if not waiting and queue_offset == max(self.next_offset, 0):
             self.next_offset = queue_offset + 1
             return [(queue_offset, record)]
@@ -70,6 +71,7 @@ class QueueOrder(Generic[T]):
             return self._place(2)
         if len(waiting) > MOST_WAITING:
             self.misplaced += [one for _, one in waiting]
+            # Their places stay empty, so that the records after them keep their own.
             self.next_offset += len(waiting) if self.next_offset >= 0 else 0
             waiting.clear()
         return []
@@ -109,6 +111,7 @@ class QueueOrder(Generic[T]):
         consecutively."""
         placed, rest = self._waiting[-count:], self._waiting[:-count]
         first = placed[0][0] - len(rest)
+        # A record that waited is placed if it counts up to the first certain one without a gap.
         fits = [first + at == offset >= self.next_offset for at, (offset, _) in enumerate(rest)]
         self.misplaced += [one for (_, one), fit in zip(rest, fits, strict=True) if not fit]
         self._waiting = []
@@ -176,8 +179,11 @@ class Dispatcher:
         if key is None or key in self.gaps:
             return
         queue = self._queues.ensure(*key)
+        # Entries are in log order, so that this record has one if a later record has.
         if offset + scan.total_size <= queue.max_physical_offset:
             return
+        # A walk that begins in the middle of the log does not see the first records of a queue without files:
+        # such a queue is rebuilt from the whole log.
         may_begin = scan.queue_offset == 0 or (not self.partial and 0 < scan.queue_offset <= MAX_QUEUE_OFFSET)
         if not (queue.segments.segments or may_begin):
             self.gaps.add(key)

@@ -129,6 +129,7 @@ class Flusher:
         if not self.config.sync_flush:
             return True
         with trio.move_on_after(self.config.sync_flush_timeout / 1000):
+            # Again and again: the flush that just ended may have begun before these records.
             while self._log.flushed < end and not self._statistics.damaged:
                 self._wanted.set()
                 await self._done.wait()
@@ -327,6 +328,7 @@ class Flusher:
 
     async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call `function` in a thread. Raises OSError also if another call failed before or meanwhile."""
+        # A sync after a failed one can succeed without writing the pages that failed: there is no second attempt.
         if not self._has_failed:
             try:
                 await self._in_thread(self._attempt, function, *arguments)

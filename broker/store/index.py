@@ -208,6 +208,7 @@ class Index:
     @property
     def end_offset(self) -> int:
         """Commit-log offset of the last indexed message; -1 if there is none."""
+        # An empty file knows the end of the one before it; the first one has none before it.
         return (
             self.files[-1].end_offset
             if self.files and (self.files[-1].count > 1 or len(self.files) > 1)
@@ -255,6 +256,7 @@ class Index:
                 raise
             self.refuse(error)
         finally:
+            # Also after an error: what is in a file must not be written a second time.
             if start:
                 self._pending = items[start:]
                 self._release(start)
@@ -323,6 +325,7 @@ class Index:
         file, self._spare = self._spare or self.build(), None
         if self.files:
             full = self.files[-1]
+            # Until its first item is written, a file has the end of the one before it, as in Java.
             file.seed(full.end_timestamp, full.end_offset)
             self.completed()
         self.files = [*self.files, file]

@@ -156,6 +156,7 @@ class Room:
         segments = self._log.segments
         if size + FILLER_HEAD_SIZE > segments.size:
             return _ILLEGAL
+        # The last page may have left memory since the last record: touching it would wait for the disk.
         if not self._log.is_ready:
             self._readiness.require_pages(self._log.shared_pages(), self._log.set_ready)
             return None

@@ -105,6 +105,7 @@ def _recover(
     gone = [queue for queue in marked if deleted.has(queue.topic, queue.first_record)]
     # If the disk refused the deletion, messages were stored in these queues afterwards: they are rebuilt.
     dispatcher.gaps.update((queue.topic, queue.queue_id) for queue in gone)
+    # Detached, so that nothing below sees them; their files go once the log is accepted.
     destroy_gone = queues.take(gone)
     power_lost = stop is Stop.POWER_LOST
     start = safe_start(config, log, checkpoint) if power_lost else 0
@@ -254,6 +255,7 @@ def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
     if not queue.max_physical_offset or queue.topic.startswith(LMQ_PREFIX):
         return True
     last, first = queue.next_offset - 1, queue.segments.start // ENTRY_SIZE
+    # A filler has no record to compare.
     while last > first and queue.entry(last)[1] == FILLER_SIZE:
         last -= 1
     return queue.entry(last)[0] < log.start or has_record(log, queue, last)
@@ -269,6 +271,7 @@ def _may_lack_entries(queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop)
 def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:
     """Add entries of the records after the last entry of any queue. Return True if there were any."""
     start = max(queues.max_physical_offset, log.start)
+    # After a clean stop no earlier entry is missing, so that a queue without files begins with this record.
     dispatcher.partial = False
     reached, count = walk(log, start, dispatcher.put_entry, end=log.end)
     if reached < log.end:
@@ -321,6 +324,7 @@ def _recover_index(
         index.take_back()
     if config.check_store_on_start:
         index.truncate(0)
+    # `|` and not `or`: both have to run.
     is_cut = index.drop_unsound(partial(stored_at, log)) | index.truncate(log.end)
     if is_cut or is_left_behind or stop is not Stop.CLEAN or not index.files:
         reach = log.end if config.check_store_on_start else INDEX_CATCH_UP

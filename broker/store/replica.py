@@ -93,9 +93,11 @@ class Replica:
         if run[4:8] == MAGIC_FILLER.to_bytes(4, "big"):
             return self._end_file(offset, run)
         position = offset % self._log.segments.size
+        # With files of the same size, the other broker left room for the head of a filler.
         if position + len(run) + FILLER_HEAD_SIZE > self._log.segments.size:
             raise self._other_size(f"records end {position + len(run)} bytes behind the begin of a file")
         records = list(self._checked(offset, run))
+        # Before the write: a record whose entry found no room would stay in the log without one.
         self._make_ready(records)
         if not self._log.segments.segments:
             self._log.begin_at(offset)
@@ -224,10 +226,12 @@ class Replica:
         """Remove the records from `end` on, where a record begins, with their queue entries and all index
         files that refer to them; `index_again` then restores the items of earlier records. Blocks; no flush
         may run meanwhile. Raises OSError."""
+        # Items that still wait are added first; added later, they would refer to records that are gone.
         self._appender.arrivals.announce()
         self._appender.late.finish()
         flushed = self._log.flushed
         self._log.end_at(end)
+        # `end_at` counts all that is left as flushed, which it may not be.
         self._log.flushed = min(flushed, end)
         self._deleted.cut(end)
         self._checkpoint.cut(end)
@@ -248,6 +252,7 @@ class Replica:
         dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
         dispatcher.indexed = self._index.end_offset
         offset, piece = max(self._index.end_offset, self._log.start, self._log.end - INDEX_CATCH_UP), PIECE
+        # A limit is not the start of a record, as the other two are: the walk begins with the file.
         if offset == self._log.end - INDEX_CATCH_UP:
             offset = offset // self._log.segments.size * self._log.segments.size
         while offset < self._log.end:

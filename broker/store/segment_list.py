@@ -237,6 +237,7 @@ class SegmentList:
         segment = spare if spare is not None and spare.start == start else self.build(start)
         if self.mappings is not None:
             self.mappings.add(segment)
+        # A new list each time: workers may be in the middle of the old one.
         self.segments = [*self.segments, segment]
         return segment
 
@@ -303,6 +304,7 @@ class SegmentList:
             self._remove_last()
             self.disk.sync_folder(self.folder)
             self._has_removed = False
+        # The file with `end`, and the one that begins there if it is the start of a file.
         for segment in self.segments[-2:]:
             segment.clear_from(max(end - segment.start, 0))
         for segment in self.segments:

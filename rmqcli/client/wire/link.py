@@ -241,6 +241,7 @@ class Link:
             self.close()
             await close_forcefully(self._stream)
 
+    # Ctrl-C between the frame and the wait would leave a call that nobody ends.
     @trio.lowlevel.enable_ki_protection
     async def request(
         self, command: Request, timeout: float, deadline: float | None = None

@@ -168,6 +168,7 @@ class Pool:
                 except InvalidRequest:  # the block was left meanwhile
                     await close_forcefully(stream)
                     raise
+                # Only a link that runs is found by others: one that does not would never answer them.
                 self._links[address] = link
                 self._on_open(address)
                 return link

@@ -66,6 +66,7 @@ class Polling:
         """Count a poll without a result."""
         if self.left:
             _give_way()
+            # On a busy processor a poll can take long, so that their number alone is no limit.
             in_time = trio.current_time() - self._begun < LOOK_SECONDS
             self.left = self.left - 1 if in_time else 0
 
@@ -192,6 +193,7 @@ class Reader:
             return self.is_free
         self._alone = 0
         # Several requests are in flight, so the background task has to read.
+        # While a call reads, it gets the other replies as well, and wakes the background task when it is over.
         if self._parked is not None and self._call is None:
             self._wake()
         return False

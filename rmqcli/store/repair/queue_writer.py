@@ -153,6 +153,7 @@ class QueuesWriter:
     def _add(self, size: int) -> None:
         self._added += size
         if self._added >= _ALL_BUFFERED:
+            # With many queues, the buffers of all are large before any of them is full.
             self.finish()
             self._added = 0
 

@@ -140,6 +140,7 @@ def _unfit(
     before: Run | None = None
     for run, after in zip(runs, [*runs[1:], None], strict=True):
         fits = run.begin not in misplaced and _fits(before, run, after, may_be_lost)
+        # Damage changes one record: several in order are never taken for it.
         if run.is_single and _breaks(before, run, after):
             yield run.begin, f"a queue offset of {run.first} cannot be"
         elif run.is_single and run.begin in suspects and not fits:
@@ -187,6 +188,7 @@ class _Claim(NamedTuple):
 
 def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
     counts = Counter(claim.path for claim in claims)
+    # A record that is wrong contradicts one entry; a file that is wrong contradicts most of its records.
     return frozenset(claim.path for claim in claims if counts[claim.path] * 2 > claim.written)
 
 

@@ -77,6 +77,7 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
     """Return the lost range that entries point to past the last file, as far as records can be apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
+        # An entry that is farther away is garbage rather than the end of a lost file.
         if offset - end > _FARTHEST:
             break
         end = max(end, offset + min(size, _FARTHEST))

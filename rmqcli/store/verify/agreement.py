@@ -74,6 +74,7 @@ class Agreement:
             if key not in self._files:
                 continue
             mine = self._runs.setdefault(key, [])
+            # Joined, so that a queue is compared in few reads, however many runs its records come in.
             if mine and mine[-1].end == run.first:
                 mine[-1].pieces.append(run.entries)
                 mine[-1].end = run.end
@@ -113,6 +114,7 @@ class Agreement:
             low, high = max(begin, base), min(end, base + file.size)
             if low >= high:
                 continue
+            # Retention of a running broker may have removed the file since it was listed.
             with suppress(FileNotFoundError), opened(file) as handle:
                 theirs = os.pread(handle, high - low, low - base)
                 ours = entries[low - begin : high - begin]

@@ -155,6 +155,7 @@ def _parts(
         try:
             index = geometry_of(file, data)
         except CorruptionError as error:
+            # A killed broker leaves the file that it was creating: its next start drops it.
             if crashed and not any(data[:_HEADER_BYTES]):
                 (found.growing if live else found.without_header).append(file)
             else:
