@@ -41,15 +41,20 @@ __all__ = [
 ]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A message to be sent. `flag` is an int32 for the user; tags, keys and delay level are in the
-    properties.
+    properties. Raises TypeError for a topic that is not a str and a body that is not bytes.
     """
 
     topic: str
     body: bytes = b""
     flag: int = 0
     properties: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if type(self.body) is not bytes or type(self.topic) is not str:
+            _check(self.topic, str, "the topic of a message")
+            _check(self.body, bytes, "the body of a message")
 
     @classmethod
     def of(
@@ -64,15 +69,22 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         flag: int = 0,
     ) -> Message:
         """Create a message from its parts. A text body is encoded as UTF-8; `keys` is one key or several,
-        without blanks in them.
+        without blanks in them. Raises TypeError for a part of another type, ValueError for a negative level.
         """
         named = dict(properties or {})
-        joined = keys if isinstance(keys, str) else " ".join(keys)
+        try:
+            joined = keys if isinstance(keys, str) else " ".join(keys)
+        except TypeError:
+            raise TypeError(f"the keys of a message are texts, not {keys!r}") from None
         if tags:
+            _check(tags, str, "the tag of a message")
             named[PropertyName.TAGS] = tags
         if joined:
             named[PropertyName.KEYS] = joined
         if delay_level:
+            _check(delay_level, int, "the delay level of a message")
+            if delay_level < 0:
+                raise ValueError(f"the delay level of a message is 0 or more, not {delay_level}")
             named[PropertyName.DELAY] = str(delay_level)
         data = body.encode() if isinstance(body, str) else body
         return cls(topic=topic, body=data, flag=flag, properties=named)
@@ -98,6 +110,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return the same message with these properties set."""
         merged = {**self.properties, **properties, **named}
         return Message(topic=self.topic, body=self.body, flag=self.flag, properties=merged)
+
+
+def _check(value: object, kind: type, name: str) -> None:
+    if not isinstance(value, kind):
+        hint = ": encode it, or use Message.of" if kind is bytes and isinstance(value, str) else ""
+        raise TypeError(f"{name} is {kind.__name__}, not {type(value).__name__}{hint}")
 
 
 class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):

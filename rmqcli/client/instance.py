@@ -56,6 +56,21 @@ _FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _counter = itertools.count()
 
 
+def _clock_of_run() -> Callable[[], float]:
+    """Return the clock of the trio run. Raises InvalidRequest outside of one, as under asyncio."""
+    try:
+        return trio.lowlevel.current_clock().current_time
+    except RuntimeError:
+        raise InvalidRequest(
+            "rmqcli.client needs trio: run it with trio.run(…), or use rmqcli.client.aio with asyncio and "
+            "rmqcli.client.sync with threads"
+        ) from None
+
+
+def _current_time() -> float:
+    return _clock_of_run()()
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -112,7 +127,7 @@ class ClientInstance:
     ) -> None:
         self.timeout = timeout
         self.now_ms = now_ms
-        self.clock: Callable[[], float] = trio.current_time
+        self.clock: Callable[[], float] = _current_time
         self.random = rng or random.Random()
         self.ip = local_ip()
         self.unit_mode = unit_mode
@@ -146,8 +161,8 @@ class ClientInstance:
     async def __aenter__(self) -> Self:
         if self._entered:
             raise InvalidRequest("a client instance is entered once")
+        self.clock = _clock_of_run()  # trio.current_time looks it up each time
         self._entered = True
-        self.clock = trio.lowlevel.current_clock().current_time  # trio.current_time looks it up each time
         self._manager = trio.open_nursery()
         outer = await self._manager.__aenter__()
         with trio.CancelScope(shield=True):

@@ -84,6 +84,7 @@ class Underway:
 
     async def start(self, send: _Send, callback: SendCallback | None) -> None:
         """Return when `send` is about to start."""
+        self._check_open()
         self._since_turn += 1
         if self._since_turn < TOGETHER:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -94,8 +95,7 @@ class Underway:
         while self._open and self._running >= self._limit and not self._is_callback():
             await self._waiting.park()
             self._since_turn = 0
-        if not self._open:
-            raise InvalidRequest("a producer sends only inside its `async with` block")
+        self._check_open()
         job = send, callback
         self._running += 1
         if self._idle:
@@ -106,6 +106,10 @@ class Underway:
             trio.lowlevel.reschedule(worker.task)
         else:
             self._begin(_Worker(job))
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise InvalidRequest("a producer sends only inside its `async with` block")
 
     def _begin(self, worker: _Worker) -> None:
         async def run() -> None:
