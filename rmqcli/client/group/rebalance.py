@@ -1,12 +1,13 @@
 """Rebalance: the queues assigned to this member in its topics (Java `RebalanceImpl`).
 
-A round runs every 20 s, and at once when a broker reports that members joined or left (40). Every member
-divides the same queues among the same clients, so the client list of a set of brokers is read only once per
-round.
+A round runs every 20 s, at once when a broker reports that members joined or left (40), and within a second
+after a missing topic was created. Every member divides the same queues among the same clients, so the client
+list of a set of brokers is read only once per round.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -14,12 +15,14 @@ from typing import NamedTuple
 
 import trio
 
-from rmqcli.client.errors import ClientError
+from rmqcli.client.errors import ClientError, NoRoute
 from rmqcli.client.group.settings import ConsumerSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.codec.headers.clients import GetConsumerListByGroupRequestHeader
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
+
+MISSING_INTERVAL = 1.0  # seconds between two looks for a topic that does not exist yet
 
 log = logging.getLogger("rmqcli.client.group.rebalance")
 
@@ -44,6 +47,7 @@ class Rebalance(ABC):
         self._allocate = settings.allocate
         self._interval = settings.rebalance_interval
         self._clients_of: dict[frozenset[str], list[str]] = {}
+        self._missing: set[str] = set()
         self._wake = trio.Event()
         self.begun = trio.Event()
         """Set after the first round."""
@@ -67,19 +71,39 @@ class Rebalance(ABC):
             if topics is not None:
                 await self._round(list(topics))
                 self.begun.set()
-            with trio.move_on_after(self._interval):
-                await self._wake.wait()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait for the next round, which begins early if a missing topic was created."""
+        with trio.move_on_after(self._interval):
+            while self._missing:
+                with trio.move_on_after(MISSING_INTERVAL):
+                    await self._wake.wait()
+                    return
+                if await self._was_created():
+                    return
+            await self._wake.wait()
+
+    async def _was_created(self) -> bool:
+        for topic in self._missing:
+            with contextlib.suppress(ClientError):
+                await self._instance.routes.fetch(topic, self._instance.timeout)
+                return True
+        return False
 
     def soon(self) -> None:
         self._wake.set()
 
     async def _round(self, topics: Iterable[str]) -> None:
         self._clients_of.clear()
+        self._missing.clear()
         for topic in topics:
             try:
                 share = await self._divide(topic)
             except ClientError as error:
                 log.info("rebalancing %s: %s", topic, error)
+                if isinstance(error, NoRoute):
+                    self._missing.add(topic)
                 self.failed(topic, error)
                 continue
             if share is not None:

@@ -292,10 +292,14 @@ async def test_topics_may_be_added_changed_and_given_up(cluster: WatchedCluster,
 
 
 async def test_a_topic_that_comes_later(cluster: WatchedCluster, autojump_clock: Any) -> None:
+    """The consumer looks for it every second, and no longer once it exists."""
     taken = Taken()
     async with consumer(cluster, taken, topics={"Later": "*"}):
-        await trio.sleep(50)
+        await trio.sleep(50.5)
         cluster.create_topic("Later", 1)
         cluster.put(cluster.queue("Later"), b"x")
-        await trio.sleep(25)
+        await trio.sleep(1)
         assert taken.bodies == [b"x"]
+        looks = cluster.count(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        await trio.sleep(5)
+        assert cluster.count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == looks
