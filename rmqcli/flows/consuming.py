@@ -183,10 +183,13 @@ async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> Non
     """Send the reply. Even after a failure the message counts as consumed, because its sender may not expect
     a reply.
     """
+    why: object = "the requesting client has disconnected"
     try:
-        await producer.reply(request, printed.removesuffix(b"\n"))
+        if await producer.reply(request, printed.removesuffix(b"\n")) is not None:
+            return
     except ClientError as error:
-        warn(f"{request.queue}: message {request.msg_id} was not replied to: {error}")
+        why = error
+    warn(f"{request.queue}: message {request.msg_id} was not replied to: {why}")
 
 
 def environment(message: MessageExt) -> Mapping[str, str]:

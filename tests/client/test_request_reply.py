@@ -253,7 +253,9 @@ async def test_the_requesting_client_has_disconnected(cluster: Cluster, autojump
     remark = "push reply message fail, channel of <me@1> not found."
     cluster.a.replies[RequestCode.SEND_REPLY_MESSAGE_V2] = refuse(1, remark)
     async with producing(cluster.network) as producer:
-        with pytest.raises(BrokerRefused, match="channel of <me@1> not found"):
+        assert await producer.reply(request_message(**REQUEST), b"pong") is None
+        cluster.a.replies[RequestCode.SEND_REPLY_MESSAGE_V2] = refuse(1, "the store is shutting down")
+        with pytest.raises(BrokerRefused, match="shutting down"):
             await producer.reply(request_message(**REQUEST), b"pong")
 
 

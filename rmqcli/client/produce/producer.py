@@ -7,6 +7,7 @@ SendResult; every failure raises. The timeout covers route, connection, all atte
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -33,7 +34,12 @@ from rmqcli.client.produce.outgoing import (
     SendHeaders,
     batch_outgoing,
 )
-from rmqcli.client.produce.request_reply import REQUEST_TIMEOUT, Requests, create_reply_message
+from rmqcli.client.produce.request_reply import (
+    REQUEST_TIMEOUT,
+    Requests,
+    create_reply_message,
+    requester_is_gone,
+)
 from rmqcli.client.produce.retries import RETRY_CODES, worth_another
 from rmqcli.client.produce.send_soon import IN_FLIGHT, SendCallback, Underway
 from rmqcli.client.produce.targets import QueueSelector, Targets
@@ -45,6 +51,8 @@ from rmqcli.client.wire.requests import read_header
 from rmqcli.codec.ids import UniqIdFactory
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
+
+log = logging.getLogger("rmqcli.client.produce")
 
 
 class ProducerSettings(InstanceOptions, total=False):
@@ -157,7 +165,7 @@ class Producer(Traceable, Client):
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """Return the writable queues of `topic`, or those that it would get if it does not exist yet."""
-        deadline = trio.current_time() + self.instance.timeout
+        deadline = self.instance.clock() + self.instance.timeout
         route = await self._targets.route(self._namespace.wrap(topic), deadline)
         return self._namespace.unwrap_queues(route.publish)
 
@@ -212,7 +220,7 @@ class Producer(Traceable, Client):
         timeout: float | None = None,
     ) -> SendResult:
         """Send messages of one topic to one queue in one request, all or none. See `split_batch`."""
-        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
             messages, queue, selector = self._wrapped(messages, queue, selector, in_batch=True)
         outgoing = batch_outgoing(messages, self._preparer, self._namespace.name)
@@ -231,7 +239,7 @@ class Producer(Traceable, Client):
         It is unknown whether the message is stored. There is one attempt. Raises the errors of `send`, but
         BrokerRefused only for the route.
         """
-        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
         preparer = self._preparer
@@ -272,9 +280,17 @@ class Producer(Traceable, Client):
         *,
         properties: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> SendResult:
-        """Reply to a consumed request. Raises BrokerRefused (1) if the requesting client has disconnected."""
-        return await self.send(create_reply_message(request, body, properties), timeout=timeout)
+    ) -> SendResult | None:
+        """Reply to a consumed request. Return None if the requesting client has disconnected: to consume the
+        request again would not help. Raises the errors of `send`.
+        """
+        try:
+            return await self.send(create_reply_message(request, body, properties), timeout=timeout)
+        except BrokerRefused as error:
+            if not requester_is_gone(error):
+                raise
+            log.info("the reply to %s was dropped: %s", request.msg_id, error)
+            return None
 
     def _wrapped(
         self,

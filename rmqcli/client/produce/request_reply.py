@@ -13,13 +13,13 @@ from uuid import uuid4
 
 import trio
 
-from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
+from rmqcli.client.errors import BrokerRefused, ClientError, InvalidRequest, RequestTimeout
 from rmqcli.client.identity import Namespace
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.processor import BrokerRequest
 from rmqcli.client.results import SendResult
 from rmqcli.client.wire.messages import unpack
-from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.codes import MASTER_ID, ResponseCode
 from rmqcli.codec.compression import COMPRESSED
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.headers.send import ReplyMessageRequestHeader
@@ -61,6 +61,13 @@ def create_reply_message(
     return Message.of(reply_topic(cluster), body, properties=own)
 
 
+def requester_is_gone(error: BrokerRefused) -> bool:
+    """Return True if a broker refused a reply because it could not pass it to the requesting client (Java
+    `ReplyMessageProcessor.pushReplyMessage`).
+    """
+    return error.code == ResponseCode.SYSTEM_ERROR and error.remark.startswith("push reply message ")
+
+
 class PendingReply:
     """A request that waits for its reply."""
 
@@ -87,7 +94,7 @@ class Requests:
         self, message: Message, timeout: float, send: Callable[..., Awaitable[SendResult]]
     ) -> MessageExt:
         """Send the request by `send`, a `Producer.send`, and wait for the reply."""
-        deadline = trio.current_time() + timeout
+        deadline = self._instance.clock() + timeout
         correlation_id = str(uuid4())
         asked = message.with_properties(
             {
