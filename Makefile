@@ -22,7 +22,7 @@ demo-spark:
 quick:
 	@.ci/prepare test
 	@$(MAKE) --no-print-directory lint
-	$(PY) -m pytest -q -n 2 -m "not (slow or spark or foreign or crash or docs)"
+	$(PY) -m pytest -q -n 2 -m "not (slow or nightly or spark or foreign or crash or docs)"
 
 test:
 	@.ci/prepare test
