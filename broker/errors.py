@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -55,6 +56,13 @@ class StoreError(Exception):
 
 class StoreLocked(StoreError):
     """Another broker (Java's or this one) holds the `lock` file of the folder."""
+
+    @classmethod
+    def of(cls, path: Path, holder: str) -> StoreLocked:
+        """Return the error for a lock file or folder that `holder` holds."""
+        return cls(
+            f"{path} is held by {holder}: a broker already runs on this folder; stop it or choose another one"
+        )
 
 
 class StoreSizeMismatch(StoreError):

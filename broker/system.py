@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -59,7 +60,10 @@ _own_quota = cache(quota)
 
 def memory(groups: Path = _GROUPS, own_groups: Path = _OWN_GROUPS) -> int:
     """Return the bytes of memory that this process may use: those of the machine, or fewer in a container."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    # Windows cannot tell, and has no store.
+    limits = [
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+    ]
     for folder in _folders("memory", groups, own_groups):
         with contextlib.suppress(ValueError):  # "max"
             limits += map(int, _lines(folder / "memory.max") or _lines(folder / "memory.limit_in_bytes"))

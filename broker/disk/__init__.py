@@ -10,9 +10,27 @@ Durability: the content of a file is durable after `sync_file`; a creation, rena
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from typing import Any, cast
+
 from rmqcli.broker.disk.interface import PAGE, CannotSync, Disk, FileState, FileSync, MappedFile, Usage
-from rmqcli.broker.disk.real import REAL
 from rmqcli.broker.disk.table_file import backup_of, load_table, save_table
+from rmqcli.broker.errors import StoreError
+
+
+class _NoDisk:
+    """Stands for the disk where the system has no POSIX, such as Windows. An in-memory cluster needs none."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreError("a store needs POSIX, such as Linux or macOS: choose a cluster in memory")
+
+
+if find_spec("fcntl") is None:
+    REAL = cast(Disk, _NoDisk())
+else:
+    from rmqcli.broker.disk.real import RealDisk
+
+    REAL = RealDisk()
 
 __all__ = [
     "PAGE",

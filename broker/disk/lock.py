@@ -37,7 +37,7 @@ def hold_lock(path: Path) -> Iterator[None]:
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
-            raise locked(path, "another process") from error
+            raise StoreLocked.of(path, "another process") from error
         with _noted(fd):
             os.pwrite(fd, b"lock", 0)
             yield
@@ -52,7 +52,7 @@ def hold_folder(path: Path) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in UNKNOWN_LOCK:
-                raise locked(path, "another process") from error
+                raise StoreLocked.of(path, "another process") from error
         try:
             with _noted(fd):
                 yield
@@ -73,7 +73,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
     with unusable(path):
         # Checked before the file is opened: closing another descriptor would release this process's lock.
         if _identity(path) in _held:
-            raise locked(path, "this process")
+            raise StoreLocked.of(path, "this process")
         fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
@@ -109,10 +109,3 @@ def _identity(path: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     return state.st_dev, state.st_ino
-
-
-def locked(path: Path, holder: str) -> StoreLocked:
-    """Return the error for a lock file or folder that `holder` holds."""
-    return StoreLocked(
-        f"{path} is held by {holder}: a broker already runs on this folder; stop it or choose another one"
-    )

@@ -275,6 +275,3 @@ class RealDisk(DurableFolders):
             return BOOT_ID.read_bytes().strip()
         except OSError:
             return b""
-
-
-REAL = RealDisk()

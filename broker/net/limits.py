@@ -8,7 +8,6 @@ time is closed.
 from __future__ import annotations
 
 import logging
-import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,13 +60,21 @@ class ServerLimits(NamedTuple):
     def of(cls, config: BrokerConfig | NamesrvConfig) -> ServerLimits:
         """Return the limits that a configuration sets."""
         session = SessionLimits(max_outgoing_bytes=config.max_outgoing_bytes)
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return cls(
             config.max_connections,
             config.server_channel_max_idle_time_seconds,
             session,
-            max_descriptor=sys.maxsize if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED),
+            max_descriptor=_highest_descriptor(),
         )
+
+
+def _highest_descriptor() -> int:
+    try:
+        import resource
+    except ImportError:  # Windows, where descriptors are not limited
+        return sys.maxsize
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED)
 
 
 class Newcomers(Generic[T]):

@@ -30,7 +30,7 @@ if that is on the same machine."""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
-except (OSError, ValueError):
+except (AttributeError, OSError, ValueError):
     IOV_MAX = 1024
 
 

@@ -3,8 +3,8 @@
 
 The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
 Count and bytes of a result are limited; the limits are smaller for records far before the end of the log ("in
-disk": further than 40 % of the memory that the process may use). Neighbouring records are returned as one view.
-`rmqcli.codec.core.delivery` selects the records.
+disk": further than 40 % of the memory that this process may use). Neighbouring records are returned as one
+view. `rmqcli.codec.core.delivery` selects the records.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rmqcli.broker.disk import PAGE, FileState, MappedFile, Usage
-from rmqcli.broker.disk.lock import locked
 from rmqcli.broker.disk.table_file import DurableFolders
+from rmqcli.broker.errors import StoreLocked
 from rmqcli.broker.system import NowMs, system_now_ms
 from rmqcli.broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
 from rmqcli.broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors
@@ -281,7 +281,7 @@ class SimulatedDisk(DurableFolders):
     def lock(self, path: Path, folders: Sequence[Path]) -> Iterator[None]:
         held = {path, *folders}
         for one in held & self._locks:
-            raise locked(one, "this process")
+            raise StoreLocked.of(one, "this process")
         for folder in folders:
             self.make_folder(folder)
         self.write(path, b"lock")

@@ -21,6 +21,13 @@ def _is_blank(content: bytes) -> bool:
     return content == (_ZEROS if len(content) == PIECE else bytes(len(content)))
 
 
+_PRIVATE: dict[str, int] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    if hasattr(mmap, "MAP_PRIVATE")
+    else {}  # Windows has no others
+)
+
+
 class File:
     """The current content, and the content on the disk.
 
@@ -38,7 +45,7 @@ class File:
         self.checksum = 0
 
     def resize(self, size: int) -> None:
-        buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        buffer = mmap.mmap(-1, size, **_PRIVATE)
         kept = min(size, len(self.buffer))
         buffer[:kept] = self.buffer[:kept]
         self.buffer = buffer

@@ -23,7 +23,6 @@ import trio
 
 from rmqcli.broker.config import BrokerConfig, NamesrvConfig
 from rmqcli.broker.disk import REAL, Disk
-from rmqcli.broker.disk.temporary import temporary_folder
 from rmqcli.broker.errors import ConfigError
 from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
@@ -109,6 +108,9 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
     if store is not None:
         yield Path(store).absolute()
         return
+    REAL.boot_id()  # a system without POSIX is refused in one line
+    from rmqcli.broker.disk.temporary import temporary_folder
+
     with temporary_folder() as temporary:
         yield temporary / "store"
 

@@ -266,8 +266,14 @@ def error_document(
     return json_line({"error": found, "version": JSON_VERSION}).decode()
 
 
+POSIX_ONLY = frozenset(("fcntl", "grp", "pwd", "resource", "termios"))
+"""Modules of Python that Windows lacks; those who need them import them."""
+
+
 def message_of(error: BaseException) -> str:
     """Return the message in one line; a usage error names the command whose help to read."""
+    if isinstance(error, ModuleNotFoundError) and error.name in POSIX_ONLY:
+        return f"this needs POSIX, such as Linux or macOS: there is no module {error.name} here"
     if isinstance(error, ClickException):
         return _click_message(error)
     if isinstance(error, typer.Abort):

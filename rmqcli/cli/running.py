@@ -10,6 +10,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
 
 def run_async(main: Callable[[], Awaitable[T]]) -> T:
     """Run `main` to its end. Errors may come in groups (see `rmqcli.cli.errors`)."""
@@ -25,7 +27,7 @@ def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
     """
     import trio
 
-    ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    ending = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
     received: list[int] = []
 
     async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
@@ -56,7 +58,7 @@ def terminable() -> Iterator[None]:
         received.append(number)
         raise SystemExit
 
-    ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    ending = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
     try:
         for one in ending:
             signal.signal(one, leave)

@@ -21,7 +21,10 @@ from rmqcli.flows.pipe import Pipe
 from rmqcli.render.output import Output, warn
 
 _TERMINATED = frozenset(
-    status for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for status in (-one, 128 + one)
+    status
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if (one := getattr(signal, name, None)) is not None  # Windows has no SIGHUP
+    for status in (-one, 128 + one)
 )
 _SIGNAL_DELAY = 0.3
 """Seconds to wait, after a command was killed by a signal, for the same signal to reach this process (Ctrl-C,

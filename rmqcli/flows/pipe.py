@@ -10,11 +10,10 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
-import fcntl
 import os
 import select
 import stat
-import termios
+from importlib.util import find_spec
 from time import perf_counter
 
 import trio
@@ -42,7 +41,7 @@ class Pipe:
         """
         try:
             status = os.fstat(descriptor)
-            if not stat.S_ISFIFO(status.st_mode):
+            if not stat.S_ISFIFO(status.st_mode) or find_spec("fcntl") is None:  # Windows cannot ask a pipe
                 return None
             shared = others is not None and os.path.samestat(status, os.fstat(others))
         except OSError:  # closed
@@ -81,6 +80,9 @@ class Pipe:
         return next((events for _, events in self._poll.poll(seconds * 1000)), 0)
 
     def _unread(self) -> int:
+        import fcntl
+        import termios
+
         count = array.array("i", [0])
         fcntl.ioctl(self._descriptor, termios.FIONREAD, count)
         return count[0]
@@ -91,7 +93,9 @@ class Pipe:
 
 
 async def reader_gone(descriptor: int) -> None:
-    """Wait until a pipe has no reader; forever for any other file."""
+    """Wait until a pipe has no reader; forever for any other file, and on Windows."""
+    if not hasattr(select, "poll"):
+        await trio.sleep_forever()
     poll = select.poll()
     poll.register(descriptor, 0)
     while not any(events & select.POLLERR for _, events in poll.poll(0)):  # noqa: ASYNC110  see WATCH
@@ -102,6 +106,8 @@ def _resized(descriptor: int) -> bool:
     """Shrink the capacity to one page, and return True on success: only on Linux, if the pipe holds at most
     one page of data.
     """
+    import fcntl
+
     resize = getattr(fcntl, "F_SETPIPE_SZ", None)
     with contextlib.suppress(OSError):
         return resize is not None and fcntl.fcntl(descriptor, resize, PAGE) == PAGE

@@ -7,7 +7,6 @@ Java classes: `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the file for
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -289,6 +288,11 @@ class LocalFileOffsetStore(_Memory):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
+        try:
+            import fcntl
+        except ImportError:  # Windows: of consumers that write at the same time, the last one wins
+            yield
+            return
         # The folder is locked, because the file itself is replaced by each write.
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -7,7 +7,6 @@ file open must therefore not open it again.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,8 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 def is_locked(store: Path) -> bool:
     """Return True if a broker holds the lock. Does not change anything."""
+    import fcntl  # here, because commands without a store run on Windows
+
     try:
         # A broker in this process: opening and closing the file would release its lock.
         if _is_open(store / "lock"):
@@ -58,6 +59,8 @@ def refuse_locked(store: Path) -> None:
 @contextmanager
 def holding_lock(store: Path) -> Iterator[None]:
     """Keep brokers from starting during the block. Raises PermissionError if one runs already."""
+    import fcntl
+
     handle = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
