@@ -106,6 +106,7 @@ class Workers:
 
         Raises WorkerKilled.
         """
+        # One task is done here sooner than it is handed over.
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))

@@ -66,6 +66,7 @@ class ProcessQueue:
     @property
     def consumed(self) -> int:
         """The offset below which all messages are consumed."""
+        # Both are in the order of offsets, so that the first of each is the least.
         waiting = [*islice(self.messages, 1), *islice(self.taken, 1)]
         return min(waiting, default=self.next_offset)
 

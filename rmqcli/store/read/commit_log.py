@@ -287,6 +287,7 @@ def _filled(file: NamedFile, data: memoryview) -> int:
 
 
 def _start(file: NamedFile, data: memoryview) -> int:
+    # The walk begins near the end of the data: a walk over a whole file takes seconds.
     written = max((end for _, end in data_extents(file, 0, len(data))), default=0)
     near = max(written - _NEAR, 0)
     return (next_record(file, data, near, written) or 0) if near else 0

@@ -29,6 +29,7 @@ class StoreFolder:
         self.path = tables.store_folder(path)
         self.live = is_locked(path)
         self.crashed = (path / "abort").exists()
+        # A check reads each table twice: for its soundness, and for what is in it.
         self.read = SmallFiles()
         """Reads checkpoint and tables."""
 

@@ -68,6 +68,7 @@ class QueueWriter:
             )
         elif gap:
             self.missing += gap
+            # As a broker does: each entry has the place of its queue offset, whatever is missing before it.
             self._buffer += FILLER * gap
         self._buffer += ENTRY.pack(entry.commit_log_offset, entry.size, entry.tags_code)
         self.next_offset = entry.queue_offset + 1

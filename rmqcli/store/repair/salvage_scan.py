@@ -114,6 +114,7 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
         with mapped(file) as data:
             _scan_file(scan, data, progress)
         found.append(scan)
+    # Without a record after them, such files are of no use to the new store.
     while found and not found[-1].records:
         found.pop()
     return LogScan(_joined(found, size), size)
@@ -181,6 +182,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
         try:
             record = _whole_record(data, position, base)
         except CorruptionError as error:
+            # What is lost is filled with records, of which the smallest must fit.
             following = next_record(scan.file, data, position + SMALLEST)
             if following is None:
                 _end_of_file(scan, data, position, str(error))

@@ -136,6 +136,7 @@ def _log_range(log: LogReader, newest: int) -> tuple[int, int]:
     files = log.files
     if not files:
         return 0, 0
+    # The walk to the end of the log begins at the newest entry, not at the start of a file of a gigabyte.
     known = _known_record(log, newest)
     # The last files may be preallocated and without records yet.
     for file in reversed(files):

@@ -94,6 +94,7 @@ def verify_commit_log(
     ]
     tasks = [part._replace(dispatches=agreement is not None) for part in tasks]
     end: int | None = 0
+    # In rounds, because all results of a round are in memory until they are merged in log order.
     for first in range(0, len(tasks), _PARTS_TOGETHER):
         some = tasks[first : first + _PARTS_TOGETHER]
         for part, found in zip(some, workers.run(verify_part, some, progress), strict=True):

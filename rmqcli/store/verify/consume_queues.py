@@ -145,6 +145,7 @@ def verify_queues(
     `agreement` says which entries agree with the sound records of the log, if all queues share one log.
     """
     report = Report()
+    # Queues of one log are checked together, so that each task maps its files once.
     tasks: list[QueueParts] = []
     for log, group in groupby(queues, itemgetter(1)):
         parts: list[QueuePart] = []
@@ -240,6 +241,7 @@ def _verify_part(part: QueuePart, check: _Check) -> None:
     queue_id = -1 if part.queue.queue_id is None else part.queue.queue_id
     quick = EntryCheck(topic.encode("utf-8", "replace"), queue_id, with_codes, check.check_crc)
     with peeked(part.file) as data:
+        # All entries with one read, after which the file is closed: the log's files need the descriptors.
         raw = data[part.begin * ENTRY.size : part.end * ENTRY.size]
     for number, (offset, size, code) in enumerate(ENTRY.iter_unpack(raw), part.begin):
         entry = QueueEntry(

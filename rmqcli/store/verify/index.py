@@ -91,6 +91,7 @@ def verify_index(
         progress(used - sum(part.cost for part in mine))
         parts += mine
     reports = _reports(parts, workers, progress, agreement)
+    # Chains come after the items: a link from a damaged item would only repeat its damage.
     chains = [_chains(list(mine), reports, found) for _, mine in groupby(parts, attrgetter("file"))]
     of_chains = workers.run(_verify_chains, chains, progress)
     for chain, links in zip(chains, of_chains, strict=True):
