@@ -2,7 +2,7 @@
 
 Output is bounded, so that a small body cannot fill the memory. Libraries are imported on first use: cramjam
 for LZ4, because the package lz4 has no wheels for musl and Python 3.15; for Zstandard, `compression.zstd` of
-Python 3.14, and zstandard before that.
+Python 3.14, and its backport before that, because zstandard takes 23 MB.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ MAX_DECOMPRESSED = 64 * 1024 * 1024
 """The default maximum size of one decompressed body, in bytes."""
 MAX_ZSTD_WINDOW_LOG = 26
 """64 MiB."""
-ZSTD_PIECE = 1024
-"""The number of input bytes decompressed at a time; 4 can become 128 KiB, so this bounds the excess over the
-limit.
-"""
 LZ4_HEAD = bytes.fromhex("04224d18607073")
 """Magic, version 1 with independent blocks of at most 4 MiB, no checksums or size, checksum of the header."""
 LZ4_BLOCK = 4 * 1024 * 1024
@@ -89,18 +85,19 @@ def _lz4(body: Buffer, level: int) -> bytes:
 
 
 def _zstd(body: Buffer, level: int) -> bytes:
-    if library := _own_zstd():
-        return bytes(library.compress(body, level))
-    return bytes(_library("zstandard").ZstdCompressor(level=level).compress(body))
+    machine = _zstd_library().ZstdCompressor(level=level)
+    # Without its size, a small body gets the tables of a large one: 250 instead of 20 µs.
+    machine.set_pledged_input_size(len(body))
+    return bytes(machine.compress(body, machine.FLUSH_FRAME))
 
 
 @cache
-def _own_zstd() -> Any:
-    """Return Python's module for Zstandard, or None: it came with 3.14, and not every build has it."""
+def _zstd_library() -> Any:
+    """Return Python's module for Zstandard, which came with 3.14 and not every build has, or its backport."""
     try:
         return import_module("compression.zstd")
     except ImportError:
-        return None
+        return _library("backports.zstd")
 
 
 def _library(name: str) -> Any:
@@ -140,29 +137,15 @@ def _unlz4(body: Buffer, limit: int) -> bytes:
 
 
 def _unzstd(body: Buffer, limit: int) -> bytes:
-    if library := _own_zstd():
-        machine = library.ZstdDecompressor(
-            options={library.DecompressionParameter.window_log_max: MAX_ZSTD_WINDOW_LOG}
-        )
-        try:
-            plain = machine.decompress(body, limit + 1)
-        except library.ZstdError as error:
-            raise CorruptionError(f"zstd body: {error}") from None
-        return _complete(plain, machine.eof, limit)
-    library = _library("zstandard")
-    machine = library.ZstdDecompressor(max_window_size=1 << MAX_ZSTD_WINDOW_LOG).decompressobj()
-    pieces: list[bytes] = []
-    size = 0
-    view = memoryview(body)
+    library = _zstd_library()
+    machine = library.ZstdDecompressor(
+        options={library.DecompressionParameter.window_log_max: MAX_ZSTD_WINDOW_LOG}
+    )
     try:
-        for start in range(0, len(view), ZSTD_PIECE):
-            pieces.append(machine.decompress(view[start : start + ZSTD_PIECE]))
-            size += len(pieces[-1])
-            if machine.eof or size > limit:
-                break
+        plain = machine.decompress(body, limit + 1)
     except library.ZstdError as error:
         raise CorruptionError(f"zstd body: {error}") from None
-    return _complete(b"".join(pieces), machine.eof, limit)
+    return _complete(plain, machine.eof, limit)
 
 
 def _complete(plain: bytes, ended: bool, limit: int) -> bytes:

@@ -219,7 +219,7 @@ def find_bad_crc(buffer: Buffer, rows: FixedColumns) -> list[int]:
 def _bodies(buffer: Buffer, starts: Array, lengths: Array) -> Iterator[Any]:
     try:
         from zstandard import BufferWithSegments
-    except ImportError:  # from Python 3.14 on, or without its C code
+    except ImportError:  # not installed, or without its C code
         return map(memoryview(buffer).__getitem__, map(slice, starts.tolist(), (starts + lengths).tolist()))
     places: Any = np.stack((starts, lengths), axis=1).astype(np.uint64)
     return iter(BufferWithSegments(buffer, places))

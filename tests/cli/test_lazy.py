@@ -21,6 +21,7 @@ HEAVY = {
     "rich",
     "pandas",
     "cramjam",
+    "backports.zstd",
     "zstandard",
     "construct",
     "hdrh",

