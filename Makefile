@@ -2,6 +2,8 @@
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
 # make test: set up, then lint, types, layers, and tests of every kind: at most 8 minutes on two cores
 # make nightly: all tests, on four times as many random cases, with coverage; the fast ones on each other Python
+# make docs: write man pages and completions, and the reference of the library into build/reference
+# make release: build, check and try the files of a release, from a clean checkout of its tag; upload nothing
 PY := .venv/bin/python
 # One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 5 )))
@@ -9,7 +11,7 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-spark quick test nightly lint types layers tests bench crash docs clean
+.PHONY: demo demo-spark quick test nightly lint types layers tests bench crash docs release clean
 
 demo:
 	@.ci/prepare demo
@@ -58,6 +60,10 @@ crash:
 
 docs:
 	$(PY) -m rmqcli.manual
+	$(PY) .ci/reference.py build/reference
+
+release:
+	@.ci/release
 
 clean:
 	rm -rf .venv .venv-foreign build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* rmq_core__mypyc.* codec/core/*.so

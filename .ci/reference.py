@@ -1,0 +1,52 @@
+"""Write the reference of the public names with pdoc: python .ci/reference.py FOLDER."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import warnings
+from pathlib import Path
+
+import pdoc
+
+MODULES = (
+    "rmqcli.client",
+    "rmqcli.client.group.allocation",
+    "rmqcli.broker",
+    "rmqcli.export.spark_source",
+)
+
+
+def read(name: str) -> pdoc.doc.Module:
+    """Return a public module with all of its names."""
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        getattr(module, public)  # pdoc reads the dictionary, to which a lazy name is added by its first use
+    page = pdoc.doc.Module(module)
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for home, public in [(node.module or "", alias.name) for node in imports for alias in node.names]:
+        # pdoc reads the docstring of a variable from the source of the page, not of the module that it is from.
+        if isinstance(shown := page.get(public), pdoc.doc.Variable) and public in module.__all__:
+            own = pdoc.doc.Module(importlib.import_module(home)).get(public)
+            shown.docstring = own.docstring if own else ""
+    return page
+
+
+def write(folder: Path) -> None:
+    """Write a page for each public module, an index, and the index of the search."""
+    # Types that are imported for type checkers only are shown as they are written.
+    warnings.filterwarnings("ignore", "Error parsing type annotation", UserWarning)
+    pdoc.render.configure(docformat="markdown", show_source=False)
+    pages = {name: read(name) for name in MODULES}
+    for name, page in pages.items():
+        path = folder / f"{name.replace('.', '/')}.html"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(pdoc.render.html_module(page, pages), encoding="utf-8")
+    (folder / "index.html").write_text(pdoc.render.html_index(pages), encoding="utf-8")
+    (folder / "search.js").write_text(pdoc.render.search_index(pages), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
