@@ -44,6 +44,11 @@ __all__ = [
 class Message(msgspec.Struct, frozen=True, gc=False):
     """A message to be sent. `flag` is an int32 for the user; tags, keys and delay level are in the
     properties. Raises TypeError for a topic that is not a str and a body that is not bytes.
+
+    ```python
+    message = Message.of("orders", b"hello", tags="paid", keys=["order-42"])
+    await producer.send(message)
+    ```
     """
 
     topic: str
@@ -123,6 +128,12 @@ class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `sys_flag` is always the stored one.
 
     `queue_offset` is 0 for prepared and rolled-back transaction messages.
+
+    ```python
+    async with PullConsumer() as consumer:
+        (message,) = (await consumer.pull(MessageQueue("orders", "broker-a", 0), 0)).messages
+    assert (message.body, message.tags, message.queue_offset) == (b"hello", "paid", 0)
+    ```
     """
 
     topic: str

@@ -8,7 +8,14 @@ import msgspec
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
-    """One queue of a topic on one broker, ordered by topic, broker name and queue id as in Java."""
+    """One queue of a topic on one broker, ordered by topic, broker name and queue id as in Java.
+
+    ```python
+    queue = MessageQueue("orders", "broker-a", 0)
+    result = await producer.send(Message.of("orders", b"hello"), queue=queue)
+    assert result.message_queue == queue
+    ```
+    """
 
     topic: str
     broker_name: str

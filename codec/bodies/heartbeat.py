@@ -21,7 +21,12 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """The ways to deliver: each message to every member, or to one member."""
+    """The ways to deliver: each message to every member, or to one member.
+
+    ```python
+    settings = PushSettings(message_model=MessageModel.BROADCASTING)
+    ```
+    """
 
     BROADCASTING = "BROADCASTING"
     CLUSTERING = "CLUSTERING"
@@ -30,6 +35,10 @@ class MessageModel(StrEnum):
 class ConsumeFromWhere(StrEnum):
     """The start of a group without committed offsets; the second to fourth are deprecated names for the
     first.
+
+    ```python
+    settings = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    ```
     """
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"

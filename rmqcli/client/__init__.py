@@ -3,6 +3,9 @@
 Every client is an async context manager, `async with Producer(...) as producer:`; leaving the block ends all
 tasks and connections that it started. Timeouts are seconds (float) on trio's clock, timestamps epoch
 milliseconds, sizes bytes. Every failure is a `ClientError`; a refusal never looks like an empty result.
+
+The examples of this reference run inside an async function on trio, with an open `producer` and `admin`, and
+a topic `orders` of one queue: it has one message, which the group `billing` has not consumed yet.
 """
 
 # ruff: noqa: I001 - sorting would split imports that contain "as"

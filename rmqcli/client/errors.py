@@ -42,6 +42,13 @@ class ClientError(Exception):
     A producer that gives up after retries sets `tries` and `brokers`; both appear in the text. `was_sent`:
     the request was sent before the error, so the server may have carried it out. `maybe_stored`: the ids
     (joined by commas) of messages that a producer gave up on, but that a broker may have stored.
+
+    ```python
+    try:
+        await producer.send(Message.of("orders", b"hello"))
+    except ClientError as error:
+        print(error, "stored, perhaps:", error.maybe_stored)
+    ```
     """
 
     tries: int = 1
@@ -57,18 +64,44 @@ class ClientError(Exception):
 
 
 class InvalidRequest(ClientError, ValueError):
-    """A message, name or option that breaks a rule of the protocol. Nothing was sent."""
+    """A message, name or option that breaks a rule of the protocol. Nothing was sent.
+
+    ```python
+    try:
+        await producer.send(Message.of("no spaces", b"hello"))
+    except InvalidRequest as error:
+        print(error)
+    ```
+    """
 
 
 class UsedAfterFork(InvalidRequest):
-    """The use of a client of threads in a process that was forked while the client was open."""
+    """The use of a client of threads in a process that was forked while the client was open.
+
+    ```python
+    try:
+        await producer.send(Message.of("orders", b"hello"))
+    except UsedAfterFork:
+        print("this process was forked: open a producer of its own")
+    ```
+    """
 
     def __init__(self) -> None:
         super().__init__("a client does not survive a fork: create and open a new one in the new process")
 
 
 class TlsProblem(Enum):
-    """The ways in which TLS can make a connection fail. Each has a remedy."""
+    """The ways in which TLS can make a connection fail. Each has a remedy.
+
+    ```python
+    try:
+        async with Admin(namesrv="127.0.0.1:1", tls=Tls(check=False)) as secure:
+            await secure.topics.names()
+    except ConnectionFailed as error:
+        if error.problem is TlsProblem.NOT_TLS:
+            print("connect without tls")
+    ```
+    """
 
     CERTIFICATE = "the certificate of the server is not signed by a CA that the client knows"
     HOST = "the certificate of the server is for other hosts"
@@ -78,7 +111,16 @@ class TlsProblem(Enum):
 
 
 class ConnectionFailed(ClientError):
-    """A failed attempt to connect to `address` ("host:port")."""
+    """A failed attempt to connect to `address` ("host:port").
+
+    ```python
+    try:
+        async with Producer("shop", namesrv="127.0.0.1:1") as other:
+            await other.send(Message.of("orders", b"hello"))
+    except ConnectionFailed as error:
+        assert "127.0.0.1:1" in error.address
+    ```
+    """
 
     def __init__(self, address: str, reason: str, problem: TlsProblem | None = None) -> None:
         super().__init__(f"cannot connect to {address}: {reason}")
@@ -88,7 +130,15 @@ class ConnectionFailed(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection to `address` ended before the reply. The request may have been carried out."""
+    """The connection to `address` ended before the reply. The request may have been carried out.
+
+    ```python
+    try:
+        await admin.topics.create("parcels")
+    except ConnectionLost as error:
+        print(error.address, "may have created it")
+    ```
+    """
 
     def __init__(
         self, address: str, reason: str = "closed by the peer", problem: TlsProblem | None = None
@@ -99,7 +149,16 @@ class ConnectionLost(ClientError):
 
 
 class NoNameServer(ConnectionFailed):
-    """No reply from any name server; `address` lists all of them, `causes` has one error for each."""
+    """No reply from any name server; `address` lists all of them, `causes` has one error for each.
+
+    ```python
+    try:
+        async with Admin(namesrv=["127.0.0.1:1", "127.0.0.1:2"]) as other:
+            await other.topics.names()
+    except NoNameServer as error:
+        assert error.addresses == ("127.0.0.1:1", "127.0.0.1:2")
+    ```
+    """
 
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
         only = causes[0] if len(causes) == 1 else None
@@ -115,6 +174,13 @@ class NoBrokers(ConnectionFailed):
 
     A name server forgets a broker as soon as its connection ends, and with it the topics that only this
     broker had.
+
+    ```python
+    try:
+        await admin.brokers.masters()
+    except NoBrokers as error:
+        print(error.address, "knows no broker")
+    ```
     """
 
     def __init__(self, address: str) -> None:
@@ -128,7 +194,15 @@ def seconds_text(seconds: float) -> str:
 
 
 class RequestTimeout(ClientError):
-    """No reply from `address` within `timeout` seconds. The request may still be carried out."""
+    """No reply from `address` within `timeout` seconds. The request may still be carried out.
+
+    ```python
+    try:
+        await admin.topics.delete("orders")
+    except RequestTimeout as error:
+        print(error.address, "may still delete it")
+    ```
+    """
 
     def __init__(self, address: str, request: str, timeout: float) -> None:
         super().__init__(f"{address} did not answer {request} within {seconds_text(timeout)}")
@@ -137,11 +211,27 @@ class RequestTimeout(ClientError):
 
 
 UNREACHED = (ConnectionFailed, ConnectionLost, RequestTimeout)
-"""Errors of an address that does not respond, while others may."""
+"""Errors of an address that does not respond, while others may.
+
+```python
+try:
+    await admin.brokers.runtime_info("127.0.0.1:1")
+except UNREACHED as error:
+    print(error.address, "does not respond")
+```
+"""
 
 
 class UnexpectedReply(ClientError):
-    """Bytes from `address` that are not of the protocol, or a reply that does not fit its operation."""
+    """Bytes from `address` that are not of the protocol, or a reply that does not fit its operation.
+
+    ```python
+    try:
+        await admin.topics.names()
+    except UnexpectedReply as error:
+        print(error.address, "is no name server")
+    ```
+    """
 
     was_sent = True
 
@@ -151,7 +241,16 @@ class UnexpectedReply(ClientError):
 
 
 class CorruptReply(ClientError):
-    """Damaged stored messages in the reply of a broker."""
+    """Damaged stored messages in the reply of a broker.
+
+    ```python
+    async with PullConsumer("billing") as consumer:
+        try:
+            await consumer.pull(MessageQueue("orders", "broker-a", 0), 0)
+        except CorruptReply as error:
+            print(error)
+    ```
+    """
 
     def __init__(self, broker: str, reason: str) -> None:
         super().__init__(f"{broker} sent damaged messages: {reason}")
@@ -163,6 +262,14 @@ class BrokerRefused(ClientError):
     `code` is the response code, `remark` the whole text of the peer (possibly several lines), `address` the
     peer, `request` the name of the request. `concluded`: no peer refused; the library derived `remark` from
     the reply to `request`.
+
+    ```python
+    async with PullConsumer("billing") as consumer:
+        try:
+            await consumer.pull(MessageQueue("orders", "broker-a", 99), 0)
+        except BrokerRefused as error:
+            print(error.code, error.remark)
+    ```
     """
 
     remedy: str = ""
@@ -197,13 +304,31 @@ class BrokerRefused(ClientError):
 
 
 class BrokerBusy(BrokerRefused):
-    """SYSTEM_BUSY (2) or FLOW_CONTROL (215)."""
+    """SYSTEM_BUSY (2) or FLOW_CONTROL (215).
+
+    ```python
+    for pause in (0.1, 1, 10):
+        try:
+            await producer.send(Message.of("orders", b"hello"))
+            break
+        except BrokerBusy:
+            await trio.sleep(pause)
+    ```
+    """
 
     remedy = "slow down and try again"
 
 
 class NotSupported(BrokerRefused):
-    """REQUEST_CODE_NOT_SUPPORTED (3): an older server, or a role that does not serve this request."""
+    """REQUEST_CODE_NOT_SUPPORTED (3): an older server, or a role that does not serve this request.
+
+    ```python
+    try:
+        await admin.clients.producers()
+    except NotSupported:
+        print("the broker is older than 4.9.3")
+    ```
+    """
 
 
 class NotPermitted(BrokerRefused):
@@ -211,6 +336,13 @@ class NotPermitted(BrokerRefused):
 
     `by_account`: access control refused, as opposed to, for example, a topic that is not writable. The text
     then ends with the missing permission.
+
+    ```python
+    try:
+        await producer.send(Message.of("orders", b"hello"))
+    except NotPermitted as error:
+        print("access control" if error.by_account else "not writable", error)
+    ```
     """
 
     by_account: bool = False
@@ -238,6 +370,13 @@ class NotFound(BrokerRefused):
 
     `missing`: the kind (topic, group, broker, cluster) and name, if the library knows them; `known`: the
     names that exist, if it has read them.
+
+    ```python
+    try:
+        await admin.topics.stats("nowhere")
+    except NotFound as error:
+        assert error.missing == ("topic", "nowhere")
+    ```
     """
 
     missing: tuple[str, str] | None = None
@@ -245,7 +384,15 @@ class NotFound(BrokerRefused):
 
 
 class TopicNotFound(NotFound):
-    """TOPIC_NOT_EXIST (17) from a broker."""
+    """TOPIC_NOT_EXIST (17) from a broker.
+
+    ```python
+    try:
+        await admin.topics.settings("nowhere")
+    except TopicNotFound as error:
+        print(error)
+    ```
+    """
 
     remedy = "create it with: rmq topic create"
 
@@ -264,7 +411,15 @@ def topic_remedy(topic: str) -> str:
 
 
 class NoRoute(TopicNotFound):
-    """The name server has no route for `topic`; `detail` continues the sentence, e.g. for TBW102."""
+    """The name server has no route for `topic`; `detail` continues the sentence, e.g. for TBW102.
+
+    ```python
+    try:
+        await admin.topics.route("nowhere")
+    except NoRoute as error:
+        assert error.topic == "nowhere"
+    ```
+    """
 
     def __init__(self, topic: str, address: str, remark: str | None = None, detail: str = "") -> None:
         text = f"topic {topic} not found on name server {address}{detail}"
@@ -277,7 +432,15 @@ class NoRoute(TopicNotFound):
 
 
 class GroupNotFound(NotFound):
-    """SUBSCRIPTION_GROUP_NOT_EXIST (26)."""
+    """SUBSCRIPTION_GROUP_NOT_EXIST (26).
+
+    ```python
+    try:
+        await admin.groups.settings("nobody")
+    except GroupNotFound as error:
+        print(error)
+    ```
+    """
 
     remedy = (
         "it is created by its first consumer, unless autoCreateSubscriptionGroup=false, "
@@ -286,13 +449,29 @@ class GroupNotFound(NotFound):
 
 
 class ConsumerOffline(BrokerRefused):
-    """CONSUMER_NOT_ONLINE (206): no client of the group is connected."""
+    """CONSUMER_NOT_ONLINE (206): no client of the group is connected.
+
+    ```python
+    try:
+        await admin.clients.consumers("billing")
+    except ConsumerOffline:
+        print("billing has no connected member")
+    ```
+    """
 
 
 class OnlineResetUnsupported(ClientError):
     """A reset that running consumers cannot follow.
 
     Brokers of 4.x accept only a time, for the whole topic.
+
+    ```python
+    plan = await admin.offsets.plan_reset("billing", "orders", ResetTarget("shift", -1))
+    try:
+        await admin.offsets.reset(plan)
+    except OnlineResetUnsupported as error:
+        print(error.clients, "clients must stop first")
+    ```
     """
 
     def __init__(self, group: str, clients: int, wanted: str, *, only: str = "of a whole topic") -> None:
@@ -306,7 +485,15 @@ class OnlineResetUnsupported(ClientError):
 
 
 class SettingsIgnored(ClientError):
-    """Settings of 5.x that a broker silently ignored. It applied the others."""
+    """Settings of 5.x that a broker silently ignored. It applied the others.
+
+    ```python
+    try:
+        await admin.topics.create("parcels", attributes="+message.type=FIFO")
+    except SettingsIgnored as error:
+        print(error)
+    ```
+    """
 
     def __init__(self, what: str, names: Sequence[str], address: str) -> None:
         super().__init__(

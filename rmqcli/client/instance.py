@@ -105,7 +105,15 @@ class InstanceOptions(TypedDict, total=False):
 
 
 class ClientInstance:
-    """The shared state (Java `MQClientInstance`). `client_id`: Java's `ip@pid#nanos`, or `ip@name[@unit]`."""
+    """The shared state (Java `MQClientInstance`). `client_id`: Java's `ip@pid#nanos`, or `ip@name[@unit]`.
+
+    ```python
+    async with ClientInstance() as instance:
+        async with Producer("shop", instance=instance) as shop, Admin(instance=instance) as admin:
+            await shop.send(Message.of("orders", b"hello"))
+            print(await admin.topics.names())
+    ```
+    """
 
     def __init__(
         self,

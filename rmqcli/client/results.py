@@ -17,6 +17,12 @@ class SendStatus(Enum):
     """The status of a stored message.
 
     All except SEND_OK mean that flush or replication did not finish in time.
+
+    ```python
+    result = await producer.send(Message.of("orders", b"hello"))
+    if result.status is not SendStatus.SEND_OK:
+        print("stored, but not yet flushed or replicated:", result.status.name)
+    ```
     """
 
     SEND_OK = ResponseCode.SUCCESS
@@ -31,6 +37,12 @@ class SendResult(NamedTuple):
     `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, made of its host and the position. Both are
     comma-joined for a batch, whose `queue_offset` is that of the first message. `trace_on`: the broker
     accepts traces.
+
+    ```python
+    result = await producer.send(Message.of("orders", b"hello"))
+    assert (result.message_queue.broker_name, result.queue_offset) == ("broker-a", 1)
+    assert (await admin.messages.view(result.offset_msg_id)).msg_id == result.msg_id
+    ```
     """
 
     status: SendStatus
@@ -65,7 +77,14 @@ def send_result(
 
 
 class PullStatus(Enum):
-    """Java `PullStatus`."""
+    """Java `PullStatus`.
+
+    ```python
+    async with PullConsumer("readers") as consumer:
+        result = await consumer.pull(MessageQueue("orders", "broker-a", 0), 99)
+    assert result.status is PullStatus.OFFSET_ILLEGAL and not result.messages
+    ```
+    """
 
     FOUND = ResponseCode.SUCCESS
     NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
@@ -82,6 +101,12 @@ class PullResult(NamedTuple):
     """The result of one pull, with messages in queue order. The next pull begins at `next_begin_offset`.
 
     FOUND may have no messages, because the broker matches hashes of tags and the client compares the tags.
+
+    ```python
+    async with PullConsumer("readers") as consumer:
+        result = await consumer.pull(MessageQueue("orders", "broker-a", 0), 0)
+    assert (result.min_offset, result.next_begin_offset, result.max_offset) == (0, 1, 1)
+    ```
     """
 
     status: PullStatus

@@ -48,6 +48,12 @@ class Admin(Client):
     `replication`, `controllers`, `upkeep` and `static_topics`; each is imported on first use. `timeout` is in
     seconds for one request; see InstanceOptions for the other options. An Admin has no namespace: it takes
     full names of topics and groups. A call to several brokers sends its requests concurrently.
+
+    ```python
+    async with Admin() as admin:
+        await admin.topics.create("parcels", read_queues=2, write_queues=2)
+        assert "parcels" in await admin.topics.names()
+    ```
     """
 
     topics: TopicAdmin

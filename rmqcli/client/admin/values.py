@@ -17,7 +17,13 @@ from rmqcli.codec.message_queue import MessageQueue
 
 
 class BrokerSummary(NamedTuple):
-    """One broker address. `runtime`: the table of GET_BROKER_RUNTIME_INFO, or None if there is an `error`."""
+    """One broker address. `runtime`: the table of GET_BROKER_RUNTIME_INFO, or None if there is an `error`.
+
+    ```python
+    (broker,) = await admin.brokers.summaries()
+    assert (broker.broker_name, broker.broker_id) == ("broker-a", 0)
+    ```
+    """
 
     cluster: str
     broker_name: str
@@ -28,7 +34,13 @@ class BrokerSummary(NamedTuple):
 
 
 class BrokerLag(NamedTuple):
-    """The offsets of a group in a queue, as reported by a broker; `broker` is its label."""
+    """The offsets of a group in a queue, as reported by a broker; `broker` is its label.
+
+    ```python
+    (found,) = await admin.brokers.lags(await admin.brokers.masters())
+    assert (found.group, found.queue.topic, found.lag) == ("billing", "orders", 1)
+    ```
+    """
 
     broker: str
     group: str
@@ -43,7 +55,14 @@ class BrokerLag(NamedTuple):
 
 
 class ConnectedProducer(NamedTuple):
-    """One connection of a producer to a broker. `version` is a number of `rmqcli.codec.versions`."""
+    """One connection of a producer to a broker. `version` is a number of `rmqcli.codec.versions`.
+
+    ```python
+    await producer.send(Message.of("orders", b"hello"))
+    for found in await admin.clients.producers():
+        print(found.group, found.client_id, found.address)
+    ```
+    """
 
     group: str
     client_id: str
@@ -54,7 +73,13 @@ class ConnectedProducer(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """The brokers that applied a change of a topic or group, and the errors of the others."""
+    """The brokers that applied a change of a topic or group, and the errors of the others.
+
+    ```python
+    change = await admin.topics.create("parcels")
+    assert change.brokers == ("broker-a",) and not change.failures
+    ```
+    """
 
     brokers: tuple[str, ...]
     failures: Mapping[str, ClientError]
@@ -84,6 +109,11 @@ class QueueLag(NamedTuple):
     """One queue of a group. `consumer_offset` is None if nothing is committed.
 
     `broadcasting`: each client keeps its offset itself, so the one at the broker says nothing.
+
+    ```python
+    (queue,) = await admin.offsets.lags("billing", "orders")
+    assert (queue.consumer_offset, queue.max_offset, queue.lag) == (0, 1, 1)
+    ```
     """
 
     queue: MessageQueue
@@ -123,7 +153,13 @@ def lag_of(stats: ConsumeStats, *, broadcasting: bool = False) -> tuple[int | No
 
 
 class GroupSummary(NamedTuple):
-    """A group in a list of groups. `brokers` are those that have offsets of it."""
+    """A group in a list of groups. `brokers` are those that have offsets of it.
+
+    ```python
+    (group,) = await admin.groups.summaries()
+    assert (group.name, group.clients, group.lag) == ("billing", 0, 1)
+    ```
+    """
 
     name: str
     clients: int
@@ -141,7 +177,13 @@ class GroupSummary(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group: its connected clients, subscriptions and offsets."""
+    """A group: its connected clients, subscriptions and offsets.
+
+    ```python
+    group = await admin.groups.describe("billing")
+    assert (group.online, group.lag) == (False, 1)
+    ```
+    """
 
     name: str
     connections: tuple[ClientConnection, ...]
@@ -173,6 +215,12 @@ class QueryResult(NamedTuple):
     """The messages found, oldest first, and the errors of brokers that could not be queried.
 
     `may_be_more`: a limit was reached, so older messages may also match.
+
+    ```python
+    await producer.send(Message.of("orders", b"hello", keys=["order-42"]))
+    found = await admin.messages.query_by_key("orders", "order-42")
+    assert [message.body for message in found.messages] == [b"hello"] and not found.failures
+    ```
     """
 
     messages: tuple[MessageExt, ...]
@@ -183,6 +231,11 @@ class QueryResult(NamedTuple):
 class ResetTarget(NamedTuple):
     """The target of a reset: `start`, `end`, `offset` N, `shift` by ±N from the committed offset, `time`
     (epoch ms), or `exact` offsets of queues (an undo).
+
+    ```python
+    assert str(ResetTarget("shift", -10)) == "-10"
+    assert str(ResetTarget("time", 1_700_000_000_000)) == "@1700000000000"
+    ```
     """
 
     kind: Literal["start", "end", "offset", "shift", "time", "exact"]
@@ -198,6 +251,12 @@ class QueueReset(NamedTuple):
     """One queue of a plan. `old` is None if nothing is committed.
 
     `wanted` is the target before it was limited to existing offsets; None if it was not limited.
+
+    ```python
+    plan = await admin.offsets.plan_reset("billing", "orders", ResetTarget("end"))
+    (queue,) = plan.queues
+    assert (queue.old, queue.new, queue.skipped) == (0, 1, 1)
+    ```
     """
 
     queue: MessageQueue
@@ -225,7 +284,13 @@ class QueueReset(NamedTuple):
 
 
 class ResetPlan(NamedTuple):
-    """The effect of a reset before it is applied. `clients` are the ids of running consumers of the topic."""
+    """The effect of a reset before it is applied. `clients` are the ids of running consumers of the topic.
+
+    ```python
+    plan = await admin.offsets.plan_reset("billing", "orders", ResetTarget("end"))
+    assert (plan.skipped, plan.replayed, plan.online) == (1, 0, False)
+    ```
+    """
 
     group: str
     topic: str
@@ -255,6 +320,12 @@ class QueueResetResult(NamedTuple):
     """The result for one queue. `found`: the last offset seen. `error`: the reason of a failure.
 
     `client` is the running consumer that has the queue at `found`; None if `found` is the broker's offset.
+
+    ```python
+    plan = await admin.offsets.plan_reset("billing", "orders", ResetTarget("end"))
+    (queue,) = (await admin.offsets.reset(plan)).queues
+    assert (queue.wanted, queue.found, queue.confirmed) == (1, 1, True)
+    ```
     """
 
     queue: MessageQueue
@@ -266,7 +337,14 @@ class QueueResetResult(NamedTuple):
 
 
 class ResetResult(NamedTuple):
-    """The result of a reset. `online`: running clients carried it out, not commits."""
+    """The result of a reset. `online`: running clients carried it out, not commits.
+
+    ```python
+    plan = await admin.offsets.plan_reset("billing", "orders", ResetTarget("end"))
+    result = await admin.offsets.reset(plan)
+    assert result.complete
+    ```
+    """
 
     group: str
     topic: str

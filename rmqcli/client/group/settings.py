@@ -111,6 +111,10 @@ class PushSettings(ConsumerSettings):
     per call. `max_reconsume_times` -1: 16 for a concurrent listener, unlimited for an orderly one. Thresholds
     of a topic (-1: none) are divided among its queues. `grace`: seconds that running listeners get when the
     consumer is closed; then they are cancelled, and their messages are consumed again.
+
+    ```python
+    settings = PushSettings(consumers=50, batch_size=16, max_reconsume_times=3)
+    ```
     """
 
     consumers: int = 20
@@ -142,6 +146,12 @@ class LiteSettings(ConsumerSettings):
 
     `all_messages`, `queue_messages`, `queue_bytes` and `max_span` limit the messages that wait for `poll`.
     `commit_interval`: seconds between two automatic commits by `poll` (at least 1).
+
+    ```python
+    settings = LiteSettings(auto_commit=False, poll_timeout=1.0)
+    async with LitePullConsumer("scanners", settings=settings) as consumer:
+        ...
+    ```
     """
 
     pull_batch_size: int = 10
@@ -164,7 +174,18 @@ class LiteSettings(ConsumerSettings):
 
 
 class MessageSelector(NamedTuple):
-    """The filter of a subscription: a tag expression, or a SQL92 condition on properties."""
+    """The filter of a subscription: a tag expression, or a SQL92 condition on properties.
+
+    ```python
+    async def listen(messages, context):
+        return ConsumeResult.SUCCESS
+
+    topics = {"orders": MessageSelector.by_sql("price > 10"), "parcels": MessageSelector("sent || lost")}
+    await admin.topics.create("parcels")
+    async with PushConsumer("packers", topics, listen):
+        ...
+    ```
+    """
 
     expression: str
     expression_type: str = "TAG"

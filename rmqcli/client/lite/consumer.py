@@ -48,6 +48,13 @@ class LitePullConsumer(Client):
     """Pulls ahead, for one task that calls `poll` after `await consumer.subscribe("topic")`.
 
     For more options see LiteSettings and InstanceOptions.
+
+    ```python
+    settings = LiteSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    async with LitePullConsumer("scanners", settings=settings) as consumer:
+        await consumer.subscribe("orders")
+        assert [message.body for message in await consumer.poll()] == [b"hello"]
+    ```
     """
 
     def __init__(

@@ -231,6 +231,12 @@ def split_batch(
 
     `max_count` limits the messages of a list (0: no limit). A message that is too large for any batch is put
     in a list alone; sending it is refused.
+
+    ```python
+    messages = [Message.of("orders", b"item %d" % number) for number in range(1000)]
+    for part in split_batch(messages, max_count=300):
+        await producer.send_batch(part)
+    ```
     """
     part: list[Message] = []
     room = max_bytes

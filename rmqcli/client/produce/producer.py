@@ -90,6 +90,12 @@ class Producer(Traceable, Client):
     name. If too many traces are waiting, sends wait with `trace_waits`; without it, traces are dropped.
     `in_flight`: the limit of concurrent sends of `send_soon`. With a shared `instance`, `namespace` may
     differ from that of the instance. For more options see InstanceOptions.
+
+    ```python
+    async with Producer("shop", compression="zstd") as producer:
+        result = await producer.send(Message.of("orders", b"hello", keys=["order-42"]))
+    assert result.status is SendStatus.SEND_OK
+    ```
     """
 
     def __init__(

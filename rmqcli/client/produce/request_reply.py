@@ -36,7 +36,15 @@ _COPIED = (PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyNa
 
 
 class ReplyTimeout(RequestTimeout):
-    """Raised if a request was stored but got no reply in time (Java's code 10006)."""
+    """Raised if a request was stored but got no reply in time (Java's code 10006).
+
+    ```python
+    try:
+        await producer.request(Message.of("orders", b"how much?"), timeout=1)
+    except ReplyTimeout as error:
+        assert error.timeout == 1
+    ```
+    """
 
     def __init__(self, topic: str, msg_id: str, timeout: float) -> None:
         ClientError.__init__(self, f"no reply to request {msg_id} of topic {topic} within {timeout:g} s")
@@ -50,6 +58,18 @@ def create_reply_message(
     """Return the reply to `request`.
 
     Raises InvalidRequest for a message of another kind (Java `MessageUtil.createReplyMessage`).
+
+    ```python
+    async def listen(messages, context):
+        for message in messages:
+            await producer.send(create_reply_message(message, b"42"))
+        return ConsumeResult.SUCCESS
+
+    await admin.topics.create("questions")
+    async with PushConsumer("answerers", {"questions": "*"}, listen):
+        reply = await producer.request(Message.of("questions", b"how much?"))
+    assert reply.body == b"42"
+    ```
     """
     cluster = request.properties.get(PropertyName.CLUSTER)
     if not cluster:

@@ -30,6 +30,11 @@ SendCallback = Callable[[SendResult | Exception], Awaitable[object] | object]
 """Called with the result or exception of `send`.
 
 A plain function runs in trio's thread and must not block.
+
+```python
+outcomes = []
+await producer.send_soon(Message.of("orders", b"hello"), outcomes.append)
+```
 """
 
 _Send = Callable[[], Awaitable[SendResult]]

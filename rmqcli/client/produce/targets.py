@@ -47,6 +47,11 @@ class RoundRobin:
 def by_hash(key: str) -> QueueSelector:
     """Return a selector of the same queue for the same key (Java `SelectMessageQueueByHash` with a
     String).
+
+    ```python
+    for step in ("ordered", "paid", "sent"):
+        await producer.send(Message.of("orders", step), selector=by_hash("customer-7"))
+    ```
     """
     number = java_string_hash(key)
 
@@ -61,6 +66,11 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
     """Return a selector of the queue with this number, on the given broker or the first that has it.
 
     The selector raises ValueError if there is none.
+
+    ```python
+    result = await producer.send(Message.of("orders", b"hello"), selector=by_queue_id(0))
+    assert result.message_queue.queue_id == 0
+    ```
     """
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -74,7 +84,12 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
 
 
 def by_random(rng: random.Random | None = None) -> QueueSelector:
-    """Return a selector of a random queue (Java `SelectMessageQueueByRandom`)."""
+    """Return a selector of a random queue (Java `SelectMessageQueueByRandom`).
+
+    ```python
+    await producer.send(Message.of("orders", b"hello"), selector=by_random())
+    ```
+    """
     source = rng or random.Random()
     return lambda queues, message: source.choice(queues)
 
@@ -83,6 +98,12 @@ def by_machine_room(rooms: Collection[str]) -> QueueSelector:
     """Return a selector that takes turns among the queues of brokers named `room@name` in one of these rooms.
 
     The selector raises ValueError if there is none.
+
+    ```python
+    queues = [MessageQueue("orders", f"{room}@broker", 0) for room in ("berlin", "paris")]
+    choose = by_machine_room({"paris"})
+    assert choose(queues, Message.of("orders", b"hello")).broker_name == "paris@broker"
+    ```
     """
     turn = itertools.count()
 

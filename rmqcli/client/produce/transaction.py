@@ -40,7 +40,13 @@ log = logging.getLogger("rmqcli.client.produce.transaction")
 
 
 class TransactionState(Enum):
-    """The outcome of a local transaction (Java `LocalTransactionState`), as sent in END_TRANSACTION."""
+    """The outcome of a local transaction (Java `LocalTransactionState`), as sent in END_TRANSACTION.
+
+    ```python
+    async def check(half):
+        return TransactionState.ROLLBACK_MESSAGE  # nothing in the database mentions it
+    ```
+    """
 
     COMMIT_MESSAGE = 8
     ROLLBACK_MESSAGE = 12
@@ -52,18 +58,60 @@ LocalTransaction = Callable[[Message], Outcome | Awaitable[Outcome]]
 """The local transaction: an async function, or a plain one, run in a worker thread.
 
 The message has a UNIQ_KEY.
+
+```python
+async def book(message):
+    return TransactionState.COMMIT_MESSAGE if message.body else TransactionState.ROLLBACK_MESSAGE
+
+async def check(half):
+    return TransactionState.UNKNOW
+
+async with TransactionProducer("bank", check) as bank:
+    await bank.send_in_transaction(Message.of("orders", b"10"), book)
+```
 """
 TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
-"""Returns the outcome for a half message. An async function, or a plain one, run in a worker thread."""
+"""Returns the outcome for a half message. An async function, or a plain one, run in a worker thread.
+
+```python
+booked = set()
+
+async def check(half):
+    return TransactionState.COMMIT_MESSAGE if half.msg_id in booked else TransactionState.UNKNOW
+```
+"""
 CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
 """Called after a check with half message, outcome, and True if the outcome was sent.
 
 If it was not sent, the broker asks again.
+
+```python
+async def check(half):
+    return TransactionState.COMMIT_MESSAGE
+
+def note(half, state, sent):
+    print(half.msg_id, state.name, "sent" if sent else "not sent")
+
+async with TransactionProducer("bank", check, on_answered=note) as bank:
+    ...
+```
 """
 
 
 class TransactionResult(NamedTuple):
-    """A half message and its local outcome. The broker asks for the outcome again unless `outcome_sent`."""
+    """A half message and its local outcome. The broker asks for the outcome again unless `outcome_sent`.
+
+    ```python
+    async def check(half):
+        return TransactionState.UNKNOW
+
+    async with TransactionProducer("bank", check) as bank:
+        result = await bank.send_in_transaction(
+            Message.of("orders", b"10"), lambda message: TransactionState.ROLLBACK_MESSAGE
+        )
+    assert result.state is TransactionState.ROLLBACK_MESSAGE
+    ```
+    """
 
     sent: SendResult
     state: TransactionState
@@ -82,6 +130,21 @@ class TransactionProducer(Producer):
     The broker asks any producer of the group about any half message, so `check` must decide from shared state
     (a database), not from the memory of one process. `checks` run concurrently, `checks_waiting` are queued;
     `on_answered` is called after each. For more options see Producer.
+
+    ```python
+    booked = set()
+
+    async def book(message):
+        booked.add(message.uniq_key)
+        return TransactionState.COMMIT_MESSAGE
+
+    async def check(half):
+        return TransactionState.COMMIT_MESSAGE if half.msg_id in booked else TransactionState.UNKNOW
+
+    async with TransactionProducer("bank", check) as bank:
+        result = await bank.send_in_transaction(Message.of("orders", b"10"), book)
+    assert result.outcome_sent
+    ```
     """
 
     def __init__(

@@ -51,7 +51,15 @@ PullOperation = Operation[PullMessageRequestHeader, PullMessageResponseHeader, N
 
 
 class PullConsumer(OffsetCalls, Client):
-    """Reads messages by queue and offset. The broker uses `group` for permissions, statistics and offsets."""
+    """Reads messages by queue and offset. The broker uses `group` for permissions, statistics and offsets.
+
+    ```python
+    async with PullConsumer("readers") as consumer:
+        for queue in await consumer.message_queues("orders"):
+            result = await consumer.pull(queue, await consumer.committed(queue) or 0)
+            await consumer.commit(queue, result.next_begin_offset)
+    ```
+    """
 
     def __init__(
         self,

@@ -23,11 +23,30 @@ AT_ONCE = 20
 log = logging.getLogger("rmqcli.client.pull.scheduled")
 
 PullTask = Callable[[PullConsumer, MessageQueue], Awaitable[float | None]]
-"""One round on one queue. It must commit offsets itself, with `consumer.commit`."""
+"""One round on one queue. It must commit offsets itself, with `consumer.commit`.
+
+```python
+async def work(consumer, queue):
+    result = await consumer.pull(queue, await consumer.committed(queue) or 0)
+    await consumer.commit(queue, result.next_begin_offset)
+    return 0.0 if result.messages else 1.0
+```
+"""
 
 
 class ScheduledPull:
-    """Runs pull tasks: `await ScheduledPull(consumer, {"topic": task}).run()`. `consumer` must be entered."""
+    """Runs pull tasks: `await ScheduledPull(consumer, {"topic": task}).run()`. `consumer` must be entered.
+
+    ```python
+    async def work(consumer, queue):
+        result = await consumer.pull(queue, await consumer.committed(queue) or 0)
+        await consumer.commit(queue, result.next_begin_offset)
+
+    async with PullConsumer("readers") as consumer:
+        with trio.move_on_after(60):
+            await ScheduledPull(consumer, {"orders": work}).run()
+    ```
+    """
 
     def __init__(
         self, consumer: PullConsumer, tasks: Mapping[str, PullTask], *, at_once: int = AT_ONCE

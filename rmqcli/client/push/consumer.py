@@ -73,6 +73,18 @@ class PushConsumer(Traceable, Client):
     RequestTimeout, BrokerRefused (for a SQL92 condition that the broker does not accept) or
     OffsetFileDamaged. Later failures of brokers are logged and retried. For more options see PushSettings and
     InstanceOptions.
+
+    ```python
+    done = trio.Event()
+
+    async def listen(messages, context):
+        done.set()
+        return ConsumeResult.SUCCESS
+
+    settings = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    async with PushConsumer("packers", {"orders": "paid || sent"}, listen, settings=settings):
+        await done.wait()
+    ```
     """
 
     @overload

@@ -117,14 +117,33 @@ class GroupState:
 
 
 class ConsumeResult(Enum):
-    """Java `ConsumeConcurrentlyStatus`."""
+    """Java `ConsumeConcurrentlyStatus`.
+
+    ```python
+    async def listen(messages, context):
+        return ConsumeResult.SUCCESS if messages[0].body else ConsumeResult.RECONSUME_LATER
+
+    async with PushConsumer("packers", {"orders": "*"}, listen):
+        ...
+    ```
+    """
 
     SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
 class OrderlyResult(Enum):
-    """Java `ConsumeOrderlyStatus`. COMMIT and ROLLBACK: for contexts with `auto_commit` set to False."""
+    """Java `ConsumeOrderlyStatus`. COMMIT and ROLLBACK: for contexts with `auto_commit` set to False.
+
+    ```python
+    async def listen(messages, context):
+        context.suspend_time = 0.5
+        return OrderlyResult.SUCCESS if messages[0].body else OrderlyResult.SUSPEND
+
+    async with PushConsumer("readers", {"orders": "*"}, listen, orderly=True):
+        ...
+    ```
+    """
 
     SUCCESS = "SUCCESS"
     SUSPEND = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
@@ -137,6 +156,15 @@ class ConsumeContext:
 
     `ack_index`: index of the last message that succeeded, if not all did. `delay_level` of the retry: with 0
     the broker decides (3 + times consumed), with -1 the message becomes a dead letter at once.
+
+    ```python
+    async def listen(messages, context):
+        context.ack_index = 0  # the first message succeeded; the others are redelivered
+        return ConsumeResult.SUCCESS
+
+    async with PushConsumer("packers", {"orders": "*"}, listen, settings=PushSettings(batch_size=10)):
+        ...
+    ```
     """
 
     __slots__ = ("ack_index", "delay_level", "queue")
@@ -151,6 +179,15 @@ class OrderlyContext:
     """The context of one call.
 
     `suspend_time`: seconds until the queue continues after SUSPEND (None: the setting).
+
+    ```python
+    async def listen(messages, context):
+        context.auto_commit = False
+        return OrderlyResult.COMMIT if messages[-1].tags == "last" else OrderlyResult.SUCCESS
+
+    async with PushConsumer("readers", {"orders": "*"}, listen, orderly=True):
+        ...
+    ```
     """
 
     __slots__ = ("auto_commit", "queue", "suspend_time")

@@ -24,6 +24,13 @@ class Credentials:
     `repr` shows only the access key.
 
     Raises InvalidRequest for a key that is blank or that no header can carry.
+
+    ```python
+    account = Credentials("shop", "secret")
+    assert repr(account) == "Credentials(access_key='shop')"
+    async with Producer("shop", credentials=account) as signing:
+        await signing.send(Message.of("orders", b"signed"))
+    ```
     """
 
     access_key: str

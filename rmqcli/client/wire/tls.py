@@ -23,6 +23,11 @@ class Tls:
     `key` are presented to servers that request them; with `key` None, the key is in the certificate file.
     Without `check`, every server is trusted; without `check_host`, also one whose certificate is for another
     host, as in Java.
+
+    ```python
+    async with Producer("shop", tls=Tls(check=False)) as secure:
+        ...
+    ```
     """
 
     ca: str | Path | None = None
