@@ -1,6 +1,6 @@
 # make demo: set up, then run the main job on the embedded broker; make demo-spark: with an export by Spark, too
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
-# make test: set up, then lint, types, layers, and tests of every kind: at most 8 minutes on two cores
+# make test: set up, then lint, types, layers, and tests of every kind
 # make nightly: all tests, on four times as many random cases, with coverage; the fast ones on each other Python
 # make docs: write man pages and completions, and the reference of the library into build/reference
 # make release: build, check and try the files of a release, from a clean checkout of its tag; upload nothing
