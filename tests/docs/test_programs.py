@@ -36,7 +36,7 @@ cleo [0, 1, 2, 3, 4]
     "batch_loader": "300 SEND_OK\n300 SEND_OK\n300 SEND_OK\n100 SEND_OK\nstored: 1000\n",
     "rpc": "1 2 3 = 6\n40 2 = 42\n",
     "reminders": "now came at once\nin a second waited\n",
-    "bulk_sender": "sent: 1000\n",
+    "many_sends": "sent: 1000\n",
 }
 
 

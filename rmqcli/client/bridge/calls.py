@@ -89,24 +89,21 @@ class Calls:
         worker.task = trio.lowlevel.current_task()
         with worker.scope:
             while len(self._idle) < IDLE:
-                await self._carry_out(worker.call)
+                call = worker.call
+                value: object = None
+                failure: BaseException | None = None
+                try:
+                    value = await call.function()
+                except trio.Cancelled:
+                    failure = closed()
+                    raise
+                except BaseException as error:  # passed to the caller, whatever it is
+                    failure = error
+                finally:
+                    call.worker = None
+                    call.finish(value, failure)
                 self._idle.append(worker)
                 await trio.lowlevel.wait_task_rescheduled(give_up)
-
-    @staticmethod
-    async def _carry_out(call: Call) -> None:
-        try:
-            value = await call.function()
-        except trio.Cancelled:
-            call.worker = None
-            call.finish(None, closed())
-            raise
-        except BaseException as error:  # passed to the caller, whatever it is
-            call.worker = None
-            call.finish(None, error)
-        else:
-            call.worker = None
-            call.finish(value, None)
 
 
 class Life:
