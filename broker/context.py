@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import trio
+
 from rmqcli.broker.config import BrokerConfig
 from rmqcli.broker.net.fast_failure import FastFailure, limits_of
 from rmqcli.broker.net.turns import Jobs, Turns
@@ -101,6 +103,8 @@ class BrokerContext:
     """None without access control."""
     slave: Slave | None = None
     """The copy of the master's log; None on a master."""
+    clock_moved: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
+    """Where services wait for a moment of `now_ms`, which tests may move."""
     timer: Timer = perf_counter
     """Measures the durations of puts and gets."""
 
@@ -149,6 +153,11 @@ class BrokerContext:
     @property
     def name(self) -> str:
         return self.config.broker_name
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for this time, or until `now_ms` is moved."""
+        with trio.move_on_after(seconds):
+            await self.clock_moved.park()
 
     def offset_msg_id(self, physical_offset: int) -> str:
         """Return the id of the message at an offset, like `rmqcli.codec.ids.offset_msg_id`."""

@@ -18,7 +18,7 @@ from rmqcli.broker.handlers.common import no_filtering, when_compiled
 from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork, Pace, Steps, emptying
-from rmqcli.broker.services.clients import count_created, left_group, notify_group, watch_session
+from rmqcli.broker.services.clients import count_created, left_group, notify_group, steady_ms, watch_session
 from rmqcli.broker.tables import ClientChannel, TooManyGroups
 from rmqcli.broker.tables.groups import name_problem
 from rmqcli.broker.tables.topics import UNIT_SUB
@@ -79,7 +79,7 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
     data, session, command = request.body, request.session, request.command
     access_key = received_ext_fields(command).get(ACCESS_KEY)
     client = ClientChannel(
-        session, data.client_id, command.language, command.version, broker.now_ms(), access_key
+        session, data.client_id, command.language, command.version, steady_ms(), access_key
     )
     watch_session(broker, session)
     announced = broker.announcer.asked
@@ -220,7 +220,7 @@ def lock(
 
 
 def _lock(broker: BrokerContext, body: LockBatchRequestBody) -> Steps:
-    locks, now, held = broker.locks, broker.now_ms(), []
+    locks, now, held = broker.locks, steady_ms(), []
     if locks.is_full:
         yield from locks.expire(now)
     if locks.is_full:

@@ -75,7 +75,7 @@ class DelayService:
             if wait is None:
                 await self._arrivals[level - 1].wait()
             else:
-                await trio.sleep(min(wait, LONGEST_SLEEP_SECONDS))
+                await self._broker.sleep(min(wait, LONGEST_SLEEP_SECONDS))
 
     def _deliver_due(self, level: int) -> float | None:
         """Deliver a batch of due messages. Return the seconds until the next one is due; None if the queue is

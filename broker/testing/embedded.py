@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.node import open_broker
 from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.codec.store.delay_levels import DelayLevels
 
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,
@@ -53,6 +54,25 @@ class Cluster:
     store_path: Path
     broker_name: str
     cluster_name: str
+    move_clock: Callable[[int], None] = field(repr=False, compare=False)
+    """Moves the broker's clock forward by some ms, in the thread of the broker."""
+
+    def advance(self, duration: float | str) -> None:
+        """Move the broker's clock forward by a duration in seconds, or as text (`90s`, `1h 30m`).
+
+        Delayed messages and checks of transactions that are due then are sent at once. Clients stay connected,
+        and their own clocks, and those of the name server, are not moved. Raises ValueError.
+        """
+        self.move_clock(_milliseconds(duration))
+
+
+def _milliseconds(duration: float | str) -> int:
+    if not isinstance(duration, str):
+        return round(duration * 1000)
+    try:
+        return sum(DelayLevels(duration).delays_ms)
+    except ValueError:
+        raise ValueError(f"{duration!r} is not a duration such as '90s', '10m' or '1h 30m'") from None
 
 
 @asynccontextmanager
@@ -91,15 +111,33 @@ def accepting(entries: Mapping[str, str] | None, **surroundings: Any) -> TlsAcce
 
 @asynccontextmanager
 async def open_member(
-    namesrv: str, root: Path, settings: dict[str, Any], *, disk: Disk = REAL, **surroundings: Any
+    namesrv: str,
+    root: Path,
+    settings: dict[str, Any],
+    *,
+    now_ms: NowMs = system_now_ms,
+    disk: Disk = REAL,
+    **surroundings: Any,
 ) -> AsyncIterator[Cluster]:
     """Run a broker on the store folder `root` inside the block; `surroundings` are options of
     `open_broker`."""
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
+    ahead_ms = 0
+
+    def moved_now_ms() -> int:
+        return now_ms() + ahead_ms
+
+    def move_clock(milliseconds: int) -> None:
+        nonlocal ahead_ms
+        ahead_ms += milliseconds
+        broker.context.clock_moved.unpark_all()
+
+    surroundings["now_ms"] = moved_now_ms
     async with open_broker(config, disk=disk, needs_vip=False, **surroundings) as broker:
-        yield Cluster(namesrv, broker.address, root, config.broker_name, config.broker_cluster_name)
+        names = config.broker_name, config.broker_cluster_name
+        yield Cluster(namesrv, broker.address, root, *names, move_clock)
 
 
 @contextmanager
@@ -165,7 +203,12 @@ def _run_in_thread(settings: dict[str, Any], started: Future[Any], ended: Future
     async def main() -> None:
         stop = trio.Event()
         async with embedded(**settings) as cluster:
-            started.set_result((cluster, trio.lowlevel.current_trio_token(), stop))
+            token = trio.lowlevel.current_trio_token()
+
+            def move_clock(milliseconds: int) -> None:
+                trio.from_thread.run_sync(cluster.move_clock, milliseconds, trio_token=token)
+
+            started.set_result((replace(cluster, move_clock=move_clock), token, stop))
             await stop.wait()
 
     try:

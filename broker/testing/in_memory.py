@@ -16,7 +16,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -304,7 +304,8 @@ async def embedded_in_memory(
                 ports=itertools.count(FIRST_PORT, PORT_STEP),
             )
             async with _open(around, store, disk, disk_seconds, settings) as broker:
-                yield MemoryCluster(**asdict(broker), surroundings=around)
+                own = {one.name: getattr(broker, one.name) for one in fields(broker)}
+                yield MemoryCluster(**own, surroundings=around)
 
 
 @asynccontextmanager

@@ -121,7 +121,7 @@ async def check_transactions(broker: BrokerContext) -> None:
     """Scan the half queue at each interval until cancelled."""
     while True:
         interval = broker.config.transaction_check_interval / 1000
-        await trio.sleep(max(interval, SHORTEST_INTERVAL_SECONDS))
+        await broker.sleep(max(interval, SHORTEST_INTERVAL_SECONDS))
         if not broker.is_slave:
             await check_half_messages(broker)
 

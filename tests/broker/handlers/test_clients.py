@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from rmqcli.broker.errors import NotReady
 from rmqcli.broker.handlers.clients import QUEUES_PER_STEP
@@ -32,7 +33,7 @@ from rmqcli.codec.bodies.running import (
     ProducerTableInfo,
 )
 from rmqcli.codec.message_queue import MessageQueue
-from tests.broker.support import Client, fake_broker
+from tests.broker.support import Client, fake_broker, virtual_now
 
 
 def notified(client: Client) -> list[str]:
@@ -157,6 +158,22 @@ async def test_silent_clients_expire(tmp_path: Path, autojump_clock: trio.abc.Cl
         assert notified(one) == ["G"]
         await trio.sleep(130)
         assert broker.context.consumers.get("G") is None
+
+
+async def test_clients_and_locks_stay_when_the_clock_is_set_forward(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    ahead = 0
+    body = LockBatchRequestBody(consumer_group="G", client_id="c", mq_set=[MessageQueue("T", "broker-a", 0)])
+    async with fake_broker(tmp_path, lambda: virtual_now() + ahead) as broker:
+        client = broker.client()
+        await client.heartbeat("G", "T")
+        await client.ask(41, None, encode_body(body))
+        ahead = 3_600_000
+        await trio.sleep(25)
+        assert not client.session.closed
+        reply = await client.ask(41, None, encode_body(replace(body, client_id="another")))
+        assert decode_body(LockBatchResponseBody, reply.body).lock_ok_mq_set == []
 
 
 async def test_subscriptions_follow_the_newest_version(tmp_path: Path) -> None:

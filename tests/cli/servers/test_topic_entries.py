@@ -62,7 +62,7 @@ def test_what_a_group_accepts(both: Run, filled: str, pair: Pair) -> None:
     unknown = both(*last, "nobody")
     assert [row[7] for row in unknown.lines] == [""]
     assert unknown.err.startswith("rmq: what nobody accepts is not known: it is not running")
-    cluster = Cluster(pair.namesrv, pair.brokers["broker-a"], Path(), "broker-a", "DefaultCluster")
+    cluster = Cluster(pair.namesrv, pair.brokers["broker-a"], Path(), "broker-a", "DefaultCluster", print)
     with member(cluster, "takers", filled):
         until(both, lambda result: [row[7] for row in result.lines] == ["true"], *last, "takers")
 

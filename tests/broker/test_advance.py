@@ -1,0 +1,70 @@
+"""Clusters for tests whose clock is moved forward."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+import trio
+
+from rmqcli import broker
+from rmqcli.client import (
+    ConsumeContext,
+    ConsumeResult,
+    Message,
+    MessageExt,
+    PushConsumer,
+    TransactionProducer,
+    TransactionState,
+)
+from rmqcli.client import Producer as TrioProducer
+from rmqcli.client.sync import Producer
+from rmqcli.client.sync import PushConsumer as ThreadedConsumer
+from tests.support import PATIENCE
+
+
+async def test_delayed_messages_and_checks_of_transactions_are_due() -> None:
+    heard, checked = trio.Event(), trio.Event()
+
+    async def listen(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        heard.set()
+        return ConsumeResult.SUCCESS
+
+    async def check(message: MessageExt) -> TransactionState:
+        checked.set()
+        return TransactionState.COMMIT_MESSAGE
+
+    with trio.fail_after(PATIENCE):
+        async with (
+            broker.embedded() as cluster,
+            TrioProducer("later", namesrv=cluster.namesrv) as producer,
+            TransactionProducer("unsure", check, namesrv=cluster.namesrv) as unsure,
+            PushConsumer("mail", {"reminders": "*"}, listen, namesrv=cluster.namesrv),
+        ):
+            await producer.send(Message.of("reminders", b"pay", delay_level=18))
+            await unsure.send_in_transaction(Message.of("orders", b"1"), lambda _: None)
+            assert not heard.is_set()
+            cluster.advance("2h")
+            await heard.wait()
+            await checked.wait()
+
+
+def test_the_clock_is_moved_from_a_thread() -> None:
+    heard = threading.Event()
+
+    def listen(messages: list[MessageExt], context: ConsumeContext) -> None:
+        heard.set()
+
+    with broker.embedded_in_thread() as cluster, Producer("later", namesrv=cluster.namesrv) as producer:
+        producer.send(Message.of("reminders", b"pay", delay_level=18))
+        with ThreadedConsumer("mail", {"reminders": "*"}, listen, namesrv=cluster.namesrv):
+            cluster.advance(timedelta(hours=1, minutes=59).total_seconds())
+            assert not heard.wait(0.3)
+            cluster.advance(60)
+            assert heard.wait(PATIENCE)
+
+
+def test_durations_are_refused_by_name() -> None:
+    with broker.embedded_in_thread() as cluster, pytest.raises(ValueError, match="'soon' is not a duration"):
+        cluster.advance("soon")
