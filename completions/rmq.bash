@@ -513,7 +513,7 @@ _rmq_describe() {
             arguments="brokers"
             ;;
         "up")
-            options+=" --host --port --namesrv-port --store --metrics --config --set"
+            options+=" --host --port --namesrv-port --store --metrics --until-eof --config --set"
             values+=" --host --port --namesrv-port --store --metrics --config --set"
             files+=" --store --config"
             ;;

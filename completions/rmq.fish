@@ -952,6 +952,7 @@ complete --command rmq --condition '__rmq_at \' up\'' --long-option port --exclu
 complete --command rmq --condition '__rmq_at \' up\'' --long-option namesrv-port --exclusive --description 'Port of the name server; 0 for any free port. [default: 9876; 0 to 65535]'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option store --require-parameter --force-files --description 'Store folder; default: a temporary folder.'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option metrics --exclusive --description 'Also serve metrics to Prometheus on this port; 0 for any free port. [0 to 65535]'
+complete --command rmq --condition '__rmq_at \' up\'' --long-option until-eof --description 'Also stop when standard input ends, as it does when the parent process ends.'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option config --require-parameter --force-files --description 'Properties file with Java\'s names (broker.conf).'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option set --exclusive --description 'Set a property, overriding the file; repeatable.'
 complete --command rmq --condition '__rmq_at \' broker\'' --arguments run --description 'Run a broker until Ctrl-C or SIGTERM (exit code 0).'

@@ -34,6 +34,12 @@ NamesrvPortOption = Annotated[
 StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
 ]
+UntilEofOption = Annotated[
+    bool,
+    Option(
+        "--until-eof", help="Also stop when standard input ends, as it does when the parent process ends."
+    ),
+]
 
 _TITLES = {"namesrv": "name server"}
 
@@ -51,7 +57,8 @@ _DEFAULTS = {
     example="""rmq up
 rmq up --store ./store --set autoCreateTopicEnable=false
 rmq up --port 0 --namesrv-port 0 --json
-rmq up --set brokerIP1=192.168.1.20""",
+rmq up --set brokerIP1=192.168.1.20
+rmq up --until-eof --port 0 --namesrv-port 0 --json""",
 )
 def up(
     settings: Settings,
@@ -60,6 +67,7 @@ def up(
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     store: StoreOption = None,
     metrics: MetricsOption = None,
+    until_eof: UntilEofOption = False,
     configuration: Configuration,
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
@@ -87,7 +95,8 @@ def up(
         of_namesrv, of_broker = (configuration.accepting(settings, broker, is_alone=True) for _ in range(2))
         ports = _Ports(namesrv_port, metrics)
         run_until_stopped(
-            lambda servers: _start(servers, settings, broker, ports, _Tls(of_namesrv, of_broker))
+            lambda servers: _start(servers, settings, broker, ports, _Tls(of_namesrv, of_broker)),
+            until_eof=until_eof,
         )
 
 

@@ -1,7 +1,8 @@
-"""The Python of docs/embed.md: test files that pytest passes, and a program that prints what the page shows."""
+"""The programs of docs/testing.md: test files that pytest passes, and a program that prints what the page shows."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support import PATIENCE
 
-PAGE = Path(__file__).parents[2] / "docs" / "embed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 SETTINGS_TEST = """
 import subprocess, sys
@@ -38,22 +39,43 @@ def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("number", "name"), [(0, "test_orders.py"), (3, "test_reminders.py")])
-def test_a_test_file_of_the_page_passes(tmp_path: Path, number: int, name: str) -> None:
-    text = blocks("python")[number]
-    assert text.startswith(f"# {name}\n")
+@pytest.mark.parametrize("name", re.findall(r"^# (test_\w+\.py)$", PAGE.read_text(), re.MULTILINE))
+def test_a_test_file_of_the_page_passes(tmp_path: Path, name: str) -> None:
+    (text,) = (block for block in blocks("python") if block.startswith(f"# {name}\n"))
     (tmp_path / name).write_text(text)
     done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", name, folder=tmp_path)
-    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+    assert done.returncode == 0 and f"{text.count('def test_')} passed" in done.stdout, done.stdout
 
 
 def test_the_settings_of_the_page_are_the_brokers(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(blocks("python")[1])
+    (text,) = (block for block in blocks("python") if block.startswith("# conftest.py\n"))
+    (tmp_path / "conftest.py").write_text(text)
     (tmp_path / "test_settings.py").write_text(SETTINGS_TEST)
     done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=tmp_path)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
 def test_the_program_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
-    done = run("-c", blocks("python")[2], folder=tmp_path)
+    (program,) = (block for block in blocks("python") if not block.startswith("#"))
+    done = run("-c", program, folder=tmp_path)
     assert (done.stdout, done.returncode) == (blocks("text")[0], 0), done.stderr
+
+
+def test_the_cluster_of_the_page_starts_and_stops_in_node(tmp_path: Path) -> None:
+    (tmp_path / "cluster.mjs").write_text(blocks("javascript")[0])
+    (tmp_path / "main.mjs").write_text(
+        'import { startCluster } from "./cluster.mjs";\n'
+        "const cluster = await startCluster();\n"
+        "console.log(cluster.namesrv);\n"
+        "cluster.stop();\n"
+    )
+    done = subprocess.run(
+        ["node", "main.mjs"],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0 and done.stdout.startswith("127.0.0.1:"), done.stderr

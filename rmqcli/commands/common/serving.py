@@ -12,6 +12,7 @@ import ctypes
 import errno
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
@@ -40,6 +41,8 @@ TASKS = 16
 SWITCH_SECONDS = 0.001
 """The longest time for which a worker thread makes the event loop wait; Python's default is 5 ms."""
 M_ARENA_MAX = -8
+STDIN = 0
+READ_BYTES = 4096
 # Errors of binding to another machine's address, and of looking up an unknown name.
 _NOT_LOCAL = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
 
@@ -84,7 +87,7 @@ def log_to_stderr(settings: Settings) -> None:
 
 
 class Stop:
-    """Set by the first signal; the second signal cancels."""
+    """Set by the first signal, or by the end of standard input; the second signal cancels."""
 
     def __init__(self) -> None:
         self.event = trio.Event()
@@ -99,6 +102,17 @@ class Stop:
                 if self.event.is_set():
                     scope.cancel()
                 self.event.set()
+
+    async def watch_stdin(self) -> None:
+        """Wait for the end of standard input. What comes before it is discarded."""
+        with suppress(OSError):  # closed from the start
+            while True:
+                with suppress(PermissionError):  # epoll refuses files and /dev/null, which never wait
+                    await trio.lowlevel.wait_readable(STDIN)
+                if not os.read(STDIN, READ_BYTES):
+                    break
+                await trio.lowlevel.checkpoint()
+        self.event.set()
 
 
 class CollectAfterTasks(trio.abc.Instrument):
@@ -138,8 +152,10 @@ def share_one_heap() -> None:
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
-def run_until_stopped(start: Callable[[AsyncExitStack], Awaitable[None]]) -> None:
-    """Start servers, which announce themselves and end with the stack, and stop them at a signal."""
+def run_until_stopped(start: Callable[[AsyncExitStack], Awaitable[None]], *, until_eof: bool = False) -> None:
+    """Start servers, which announce themselves and end with the stack, and stop them at a signal; with
+    `until_eof`, also at the end of standard input.
+    """
 
     async def main() -> None:
         raise_descriptor_limit()
@@ -147,6 +163,8 @@ def run_until_stopped(start: Callable[[AsyncExitStack], Awaitable[None]]) -> Non
         stop = Stop()
         async with trio.open_nursery() as nursery:
             await nursery.start(stop.watch, nursery.cancel_scope)
+            if until_eof:
+                nursery.start_soon(stop.watch_stdin)
             async with AsyncExitStack() as stack:
                 await start(stack)
                 gc.freeze()  # long-lived objects: keep the collector from scanning them while requests wait
