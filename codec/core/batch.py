@@ -39,6 +39,7 @@ def item_end(data: bytes, at: i64) -> i64:
     body: i64 = _int32(data, at + _BODY_LENGTH)
     end: i64 = at + total
     text_at: i64 = at + _HEAD + body
+    # Fails for a size of zero or less as well, so that the next item never begins at this one or before.
     if body < 0 or end > size or text_at > end - _TEXT_LENGTH:
         raise BodyError(f"batch item at {at} has {total} bytes with a body of {body}")
     if i64(read_i16_be(data, text_at)) != end - text_at - _TEXT_LENGTH:

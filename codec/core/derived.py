@@ -45,6 +45,7 @@ def put_items(
     newest: dict[int, int] = {}
     for key_hash, offset, timestamp in items:
         slot: i64 = _HEADER_SIZE + i64(key_hash) % slots * _SLOT_SIZE
+        # Slots are written at the end, so that an item of this call is not in its slot yet.
         previous: i64 = newest.get(slot, 0)
         if previous == 0:
             previous = _read_slot(view, slot)[0]

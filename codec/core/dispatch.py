@@ -146,6 +146,7 @@ class Dispatch:
         if topic.is_apart or traits & (UNSOUND | FURTHER) or flag & _INNER_BATCH or not is_possible:
             return False
         offset: i64 = record.physical_offset
+        # ROLLBACK has the bit of PREPARED as well: neither has an entry.
         if flag & _PREPARED == 0:
             self._put(topic, record.queue_id, record.queue_offset, offset, walk.size, text.code(data))
         if flag & _TRANSACTION != _ROLLBACK:

@@ -222,6 +222,7 @@ class RecordReader:
 
     def check_crc(self, data: bytes, base: i64 = 0) -> None:
         """Raise CorruptionError if the body of the record last read does not have the CRC in the record."""
+        # As in Java, the CRC of an empty body is not looked at.
         if self.body_at < self.body_end:
             crc: i64 = crc32_whole(data[self.body_at : self.body_end])
             if crc & CRC_BITS != self.crc:

@@ -58,6 +58,7 @@ class Sends:
 
     def take(self, request: Any, header: Any) -> bool:
         """Add the message of a send request with this header; return False if it is not plain."""
+        # A flag marks a response or a one-way request, neither of which gets a reply.
         if request.flag or header.batch:
             return False
         text: bytes = (header.properties or "").encode("utf-8", "replace")
