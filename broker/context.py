@@ -104,7 +104,7 @@ class BrokerContext:
     slave: Slave | None = None
     """The copy of the master's log; None on a master."""
     clock_moved: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
-    """Where services wait for a moment of `now_ms`, which tests may move."""
+    """Services that wait for a moment of `now_ms` park here, because tests may move the clock."""
     timer: Timer = perf_counter
     """Measures the durations of puts and gets."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, read_pairs
+from rmqcli.codec.core.property_pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, read_pairs
 from rmqcli.codec.errors import PropertiesTooLong
 from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH
 

@@ -29,7 +29,7 @@ from rmqcli.broker.store import MessageStore
 from rmqcli.broker.supervisor import Services, Supervisor, open_services
 from rmqcli.codec.acl.addresses import parse_rules, read_address
 from rmqcli.codec.codes import ResponseCode
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.ha.frames import ReportReader, encode_block_header
 from rmqcli.codec.ids import join_address

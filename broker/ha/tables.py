@@ -19,7 +19,7 @@ from rmqcli.broker.ha.deletions import Deletions
 from rmqcli.broker.ha.peer import MasterPeer, Tables
 from rmqcli.broker.services.table_files import TableFiles
 from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.errors import CodecError
 
 FIRST_SECONDS = 3.0

@@ -40,7 +40,7 @@ from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
 from rmqcli.broker.tables.topics import UNIT, UNIT_SUB, describe_topic
 from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode, SerializeType
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.core.sends import Sends
 from rmqcli.codec.core.text import OWN, UNSOUND, TextReader, joined_text
 from rmqcli.codec.errors import HeaderError, LocalProtocolError, PropertiesTooLong

@@ -18,7 +18,7 @@ from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.services.put import real_place, restored
 from rmqcli.broker.store.values import PutStatus, StoreMessage
 from rmqcli.broker.supervisor import Services
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.properties import encode_properties

@@ -20,7 +20,7 @@ import msgspec
 import trio
 
 from rmqcli.broker.net.turns import Job, Jobs
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.properties import decode_properties
 
 KeyT = TypeVar("KeyT")

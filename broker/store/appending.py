@@ -24,8 +24,8 @@ from rmqcli.broker.store.readiness import Readiness
 from rmqcli.broker.store.values import AppendResult, BitMapOf, PutStatus, Statistics, StoreMessage
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.core.hashing import index_seed
-from rmqcli.codec.core.record import RecordScan
-from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.core.record_reader import RecordScan
+from rmqcli.codec.core.record_writer import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.core.text import TextReader
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.properties import decode_properties

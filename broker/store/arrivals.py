@@ -11,7 +11,7 @@ from rmqcli.broker.errors import NotReady
 from rmqcli.broker.store.index import Index, items_of
 from rmqcli.broker.store.values import ArrivalListener
 from rmqcli.codec.core.derived import IndexItem
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 
 # Messages whose index items take long: a long batch, or one message with thousands of keys.
 #

@@ -15,7 +15,7 @@ from rmqcli.broker.errors import IllegalBatch, NotReady
 from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
 from rmqcli.codec.batch_item import SMALLEST_ITEM
 from rmqcli.codec.core.batch import Part, count_items
-from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.record_writer import QueueRun, Run
 from rmqcli.codec.properties import decode_properties, sound_text
 from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH, TIMERS
 

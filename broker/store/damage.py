@@ -20,7 +20,7 @@ from rmqcli.broker.errors import StoreDamaged
 from rmqcli.broker.store.commit_log import CommitLog
 from rmqcli.broker.store.log_walk import scan_at
 from rmqcli.broker.store.segment import Segment
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
 

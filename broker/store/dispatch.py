@@ -17,7 +17,7 @@ from rmqcli.broker.store.checkpoint import DeletedTopics
 from rmqcli.broker.store.consume_queue import QueueGap
 from rmqcli.broker.store.consume_queues import ConsumeQueues
 from rmqcli.broker.store.index import Index
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.records.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
 from rmqcli.codec.store.delay_levels import DelayLevels

@@ -22,7 +22,7 @@ from rmqcli.broker.store.segment import DISK_FULL, Segment
 from rmqcli.broker.store.segment_list import ADOPTED
 from rmqcli.codec.core.derived import IndexItem
 from rmqcli.codec.core.hashing import index_key_hash
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.records.dispatch import index_keys

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rmqcli.broker.disk import PAGE
 from rmqcli.broker.store.commit_log import CommitLog
 from rmqcli.broker.store.segment import Segment
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import CLOSED, Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.reading import peek_record, scan_record

@@ -17,7 +17,7 @@ from rmqcli.broker.store.consume_queue import ConsumeQueue
 from rmqcli.broker.store.consume_queues import ConsumeQueues
 from rmqcli.broker.store.log_walk import scan_at, walk
 from rmqcli.broker.store.segment import Segment
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.reading import peek_record, store_timestamp_at
 from rmqcli.codec.store.file_names import RECOVERED_FILES

@@ -32,7 +32,7 @@ from rmqcli.broker.store.prepare import Room
 from rmqcli.broker.store.readiness import Readiness
 from rmqcli.broker.store.recovery import INDEX_CATCH_UP
 from rmqcli.broker.store.values import Statistics
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.dispatch import has_place, has_queue_entry
 from rmqcli.codec.records.reading import peek_record, scan_record

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 
 BitMapOf = Callable[[str, dict[str, str]], bytes | None]
 """Returns the bit map of a message, given topic and properties, for the extension of its queue; None if it

@@ -60,8 +60,8 @@ class Cluster:
     def advance(self, duration: float | str) -> None:
         """Move the broker's clock forward by a duration in seconds, or as text (`90s`, `1h 30m`).
 
-        Delayed messages and checks of transactions that are due then are sent at once. Clients stay connected,
-        and their own clocks, and those of the name server, are not moved. Raises ValueError.
+        Delayed messages and checks of transactions that are due then are sent at once. Clients stay
+        connected; their own clocks, and that of the name server, are not moved. Raises ValueError.
         """
         self.move_clock(_milliseconds(duration))
 

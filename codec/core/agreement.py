@@ -14,7 +14,7 @@ from librt.vecs import vec
 from mypy_extensions import i32, i64
 
 from rmqcli.codec.core.dispatch import KEYED_SIZE
-from rmqcli.codec.core.record import RecordReader
+from rmqcli.codec.core.record_reader import RecordReader
 from rmqcli.codec.core.text import TextReader
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer

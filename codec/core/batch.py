@@ -12,8 +12,8 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i32, i64
 
 from rmqcli.codec.batch_item import ITEM_HEAD, TEXT_LENGTH
-from rmqcli.codec.core.pairs import PROPERTY_SEPARATOR
-from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.property_pairs import PROPERTY_SEPARATOR
+from rmqcli.codec.core.record_writer import QueueRun, Run
 from rmqcli.codec.core.text import TIMER, UNSOUND, TextReader, joined_text
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH

@@ -14,8 +14,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from rmqcli.codec.codes import MessageSysFlag
+from rmqcli.codec.core.record_writer import QueueRun, Run
 from rmqcli.codec.core.replies import ReplyHead, offset_text
-from rmqcli.codec.core.run import QueueRun, Run
 from rmqcli.codec.core.text import TextReader, joined_text
 
 _TRANSACTION: Final[i64] = MessageSysFlag.TRANSACTION_MASK

@@ -13,7 +13,7 @@ from librt.strings import read_i32_be, read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 from rmqcli.codec.core.hashing import extended, index_hash, signed
-from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from rmqcli.codec.core.property_pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from rmqcli.codec.property_names import TIMERS, PropertyName
 
 UNSOUND: Final = 1

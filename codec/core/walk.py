@@ -12,7 +12,7 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from rmqcli.codec.core.record import FILLER, HEAD_SIZE, RecordReader, RecordScan
+from rmqcli.codec.core.record_reader import FILLER, HEAD_SIZE, RecordReader, RecordScan
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.core.hashing import index_key_hash, tags_code
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.names import LMQ_PREFIX, SystemTopic
 from rmqcli.codec.property_names import PropertyName, delay_level, split_keys
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE

@@ -1,10 +1,10 @@
-"""The encoding of single records, which `rmqcli.codec.core.run` writes, and of the filler at the end of a
-commit-log file.
+"""The encoding of single records, which `rmqcli.codec.core.record_writer` writes, and of the filler at the
+end of a commit-log file.
 """
 
 from __future__ import annotations
 
-from rmqcli.codec.core.run import NO_LIMIT, RECORD_V1, RECORD_V2, QueueRun, Run
+from rmqcli.codec.core.record_writer import NO_LIMIT, RECORD_V1, RECORD_V2, QueueRun, Run
 from rmqcli.codec.errors import LocalProtocolError
 from rmqcli.codec.store.record_layout import (
     HEAD,

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from rmqcli.codec.compression import COMPRESSED
 from rmqcli.codec.compression import decompress as decompress_body
-from rmqcli.codec.core.record import RecordReader, RecordScan, read_messages
+from rmqcli.codec.core.record_reader import RecordReader, RecordScan, read_messages
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer, FixedLayout
 from rmqcli.codec.message import MessageExt

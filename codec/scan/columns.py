@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
-from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from rmqcli.codec.core.property_pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer
 from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH

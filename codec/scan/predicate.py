@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rmqcli.codec.core.pairs import NAME_VALUE_SEPARATOR
+from rmqcli.codec.core.property_pairs import NAME_VALUE_SEPARATOR
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.records.filter import COLUMNS, RecordFilter

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.core.record_writer import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.errors import LocalProtocolError
 from rmqcli.codec.records.encoding import encode_record, record_size, sized_topic
 from rmqcli.codec.store.record_layout import (

@@ -29,7 +29,7 @@ from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.core.agreement import entries_inside
 from rmqcli.codec.core.delivery import Delivery
 from rmqcli.codec.core.hashing import crc32, index_key_hash, java_string_hash
-from rmqcli.codec.core.pairs import write_pairs
+from rmqcli.codec.core.property_pairs import write_pairs
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message import Message

@@ -18,7 +18,7 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.wire.requests import request_of
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.compression import compress
-from rmqcli.codec.core.pairs import write_pairs
+from rmqcli.codec.core.property_pairs import write_pairs
 from rmqcli.codec.errors import LocalProtocolError, MissingLibrary
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from rmqcli.codec.message import RETRY_PREFIX, Message, PropertyName, SystemTopic, check_topic

@@ -23,8 +23,8 @@ from rmqcli.commands.inspect.app import (
     verified_log,
     whole_only,
 )
-from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import Selection, View, damage_report, show_records, show_statistics
+from rmqcli.commands.inspect.similar_names import note_meant
 from rmqcli.grammar.offset_range import parse_range
 
 if TYPE_CHECKING:

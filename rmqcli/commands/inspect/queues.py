@@ -32,8 +32,8 @@ from rmqcli.commands.inspect.app import (
     show_verified,
     whole_only,
 )
-from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import Selection, View, show_records
+from rmqcli.commands.inspect.similar_names import note_meant
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.output import warn
 from rmqcli.render.table import MAX, Column

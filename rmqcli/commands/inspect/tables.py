@@ -29,8 +29,8 @@ from rmqcli.commands.inspect.app import (
     require_store,
     show_table_rows,
 )
-from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import View, show_records
+from rmqcli.commands.inspect.similar_names import note_meant
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.table import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC, Column
 

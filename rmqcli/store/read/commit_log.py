@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from rmqcli.codec.compression import COMPRESSED, decompress
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.errors import BodyError, CorruptionError
 from rmqcli.codec.inner_batch import unwrapped

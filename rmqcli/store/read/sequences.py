@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.core.dispatch import Dispatch
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.property_names import PropertyName

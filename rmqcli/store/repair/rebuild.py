@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.codec.core.dispatch import Dispatch
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.records.dispatch import DispatchedEntry, index_hashes, queue_entries

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.records.dispatch import has_queue_entry
 from rmqcli.codec.records.reading import peek_record
 from rmqcli.codec.store.file_names import is_queue_folder

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.reading import peek_record, scan_record

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.codec.core.dispatch import Dispatch, EntryRun
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.properties import decode_properties, properties_problem

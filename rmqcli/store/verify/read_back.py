@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rmqcli.codec.codes import MessageSysFlag
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.ha.frames import MAX_RECORD_SIZE
 from rmqcli.codec.properties import decode_properties

@@ -23,7 +23,7 @@ from rmqcli.broker.store.segment import Segment
 from rmqcli.broker.store.segment_list import SegmentList
 from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.codes import RequestCode, ResponseCode, SerializeType
-from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.record_writer import QueueRun, Run
 from rmqcli.codec.headers.base import Header, to_ext
 from rmqcli.codec.headers.send import SendMessageRequestHeader
 from rmqcli.codec.message import Message

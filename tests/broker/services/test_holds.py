@@ -11,7 +11,7 @@ import trio.testing
 from rmqcli.broker.net.turns import Jobs, Turns
 from rmqcli.broker.services import holds as module
 from rmqcli.broker.services.holds import Hold, Holds
-from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.core.record_writer import NO_LIMIT, QueueRun, Run
 
 MANY = 500
 

@@ -16,7 +16,7 @@ from rmqcli.broker.store import MessageStore, StoreConfig, StoreMessage, open_st
 from rmqcli.broker.store.batches import LONG_PROPERTIES
 from rmqcli.broker.store.values import AppendResult
 from rmqcli.codec.core.hashing import index_key_hash, tags_code
-from rmqcli.codec.core.run import QueueRun
+from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.core.sends import Sends
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.ids import pack_host

@@ -19,7 +19,7 @@ from rmqcli.broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
 from rmqcli.broker.store.store import open_store
 from rmqcli.codec.batch_item import ITEM_HEAD, SMALLEST_ITEM
 from rmqcli.codec.core.batch import count_items, read_items
-from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.core.record_writer import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import decode_batch, encode_batch

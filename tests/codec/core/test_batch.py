@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rmqcli.codec.batch_item import BATCH_ITEM, ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
 from rmqcli.codec.core.batch import Part, count_items, read_items
 from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
-from rmqcli.codec.core.run import NO_LIMIT, QueueRun, Run
+from rmqcli.codec.core.record_writer import NO_LIMIT, QueueRun, Run
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.records.dispatch import index_keys

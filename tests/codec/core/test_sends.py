@@ -12,7 +12,7 @@ from msgspec import structs
 
 from rmqcli.codec.codes import RPC_RESPONSE, ResponseCode, SerializeType
 from rmqcli.codec.core.hashing import index_key_hash, index_seed, tags_code
-from rmqcli.codec.core.run import QueueRun, Run
+from rmqcli.codec.core.record_writer import QueueRun, Run
 from rmqcli.codec.core.sends import Sends
 from rmqcli.codec.headers.base import to_ext
 from rmqcli.codec.headers.send import (

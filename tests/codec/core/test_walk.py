@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqcli.codec.core.record import RecordScan
+from rmqcli.codec.core.record_reader import RecordScan
 from rmqcli.codec.core.walk import CLOSED, STOP, UNWRITTEN, Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.encoding import encode_filler, encode_record

@@ -16,7 +16,7 @@ from rmqcli.commands.inspect.app import (
     app,
     backup_of,
 )
-from rmqcli.commands.inspect.meant import note_meant
+from rmqcli.commands.inspect.similar_names import note_meant
 
 _TABLES = ("consumerOffset.json", "delayOffset.json")
 """The tables that the overview reads."""

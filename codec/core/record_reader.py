@@ -11,7 +11,7 @@ from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
-from rmqcli.codec.core.pairs import read_pairs
+from rmqcli.codec.core.property_pairs import read_pairs
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.ids import host_text
 from rmqcli.codec.layout import Buffer
