@@ -45,6 +45,7 @@ class Soon(Generic[FutureT]):
         self._flushed = trio.lowlevel.ParkingLot()
         self._scope: trio.CancelScope | None = None
         self.unsettled: set[FutureT] = set()
+        self._broken = False
         self.closed = False
         self.needs_wake = False
         """True while the task waits for a send; `wake` must then be called, in the thread of the run."""
@@ -65,6 +66,7 @@ class Soon(Generic[FutureT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._broken = error is not None
         try:
             while error is None and (self._waiting or not self._idle):
                 await self._flushed.park()
@@ -89,7 +91,7 @@ class Soon(Generic[FutureT]):
                 try:
                     await self._producer.send_soon(message, partial(self._settled, future), **options)
                 except Exception as refused:  # nothing was sent
-                    self._settled(future, refused)
+                    self._settled(future, None if self._broken else refused)
             self.needs_wake = True
             if not waiting:  # otherwise the caller may not have seen that a wake-up is needed
                 self._flushed.unpark_all()

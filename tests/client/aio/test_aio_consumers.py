@@ -204,7 +204,7 @@ def test_requests_and_replies(cluster: Cluster) -> None:
                 return ConsumeResult.SUCCESS
 
             with pytest.raises(ReplyTimeout):
-                await producer.request(Message.of("AioQuestions", b"nobody"), timeout=0.5)
+                await producer.request(Message.of("AioQuestions", b"nobody"), timeout=2)
             async with PushConsumer(
                 "G_aio_answer", {"AioQuestions": "*"}, answer, settings=SETTINGS, namesrv=cluster.namesrv
             ):

@@ -180,7 +180,7 @@ def test_requests_and_replies(cluster: Cluster) -> None:
             return ConsumeResult.SUCCESS
 
         with pytest.raises(ReplyTimeout):
-            producer.request(Message.of("Questions", b"nobody"), timeout=0.5)
+            producer.request(Message.of("Questions", b"nobody"), timeout=2)
         with PushConsumer("G_answer", {"Questions": "*"}, answer, settings=SETTINGS, namesrv=cluster.namesrv):
             assert producer.request(Message.of("Questions", b"who"), timeout=60).body == b"WHO"
 

@@ -12,7 +12,7 @@ from tests.client.hosts import silent_broker
 from tests.support import PATIENCE
 
 OPENING = """
-import os, sys, time
+import os, signal, sys, time
 from rmqcli.client import Message, UsedAfterFork
 from rmqcli.client.sync import Producer
 namesrv = sys.argv[1]
@@ -47,6 +47,7 @@ with Producer("G_int", namesrv=namesrv, timeout=600, send_timeout=600) as produc
         print("waiting", flush=True)
         producer.send(Message.of("Interrupted", b"x"))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test may send another one
         print("interrupted", flush=True)
 print("closed", flush=True)
 """
