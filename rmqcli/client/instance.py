@@ -45,6 +45,7 @@ from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
+    from rmqcli.client.hooks import ClientHook
     from rmqcli.codec.operations.operation import Answer, Operation
 
 RequestT = TypeVar("RequestT")
@@ -85,7 +86,8 @@ class InstanceOptions(TypedDict, total=False):
     is sent to brokers. `vip_channel`: sends, offsets and other short requests (VIP_CODES) go to the broker's
     port minus two, on which Java brokers listen; brokers of this project do not. `address_map`: replaces
     addresses to connect to (see AddressMap). `credentials`: the account that signs every request; None signs
-    none. `tls`: all connections use TLS (see Tls, or pass a context of Python's ssl).
+    none. `tls`: all connections use TLS (see Tls, or pass a context of Python's ssl). `hook` observes sends
+    and deliveries (see ClientHook).
     """
 
     namesrv: str | Iterable[str]
@@ -100,6 +102,7 @@ class InstanceOptions(TypedDict, total=False):
     vip_channel: bool
     address_map: Mapping[str, str] | None
     credentials: Credentials | None
+    hook: ClientHook | None
     now_ms: Callable[[], int]
     rng: random.Random
 
@@ -130,10 +133,12 @@ class ClientInstance:
         vip_channel: bool = False,
         address_map: Mapping[str, str] | None = None,
         credentials: Credentials | None = None,
+        hook: ClientHook | None = None,
         now_ms: Callable[[], int] = _now_ms,
         rng: random.Random | None = None,
     ) -> None:
         self.timeout = timeout
+        self.hook = hook
         self.now_ms = now_ms
         self.clock: Callable[[], float] = _current_time
         self.random = rng or random.Random()

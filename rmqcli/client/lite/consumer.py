@@ -29,6 +29,7 @@ from rmqcli.client.group.settings import (
     check_at_broker,
     subscription_of,
 )
+from rmqcli.client.hooks import Delivery
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.pulling import AssignedQueue, Pulling, consumed_offsets
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
@@ -205,13 +206,15 @@ class LitePullConsumer(Client):
         self._acknowledge()
         if self._tracer is not None:
             await self._tracer.room()
-        deadline = trio.current_time() + (self._settings.poll_timeout if timeout is None else timeout)
+        began = trio.current_time()
+        deadline = began + (self._settings.poll_timeout if timeout is None else timeout)
         await trio.lowlevel.checkpoint()
         while True:
             if trio.current_time() >= self._next_commit:
                 await self._commit_by_itself()
             batch = self._take()
             if batch or trio.current_time() >= deadline:
+                self._observe(batch, began)
                 return batch
             with trio.move_on_at(min(deadline, self._next_commit)):
                 await self._arrival.wait()
@@ -335,6 +338,16 @@ class LitePullConsumer(Client):
                 return batch
         self._arrival = trio.Event()
         return []
+
+    def _observe(self, batch: list[MessageExt], began: float) -> None:
+        core = self.instance
+        if core.hook is None or self._last is None or not batch:
+            return
+        space, queue = self._namespace, self._namespace.unwrap_queue(self._last.queue)
+        broadcasting = self._settings.broadcasting
+        group = space.unwrap(self.group)
+        delivery = Delivery(group, space.name, core.client_id, queue, batch, broadcasting)
+        core.hook.receive(delivery, trio.current_time() - began)
 
     def _has_arrived(self) -> None:
         self._arrival.set()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import trio
 
@@ -23,6 +23,7 @@ from rmqcli.client.errors import (
     UnexpectedReply,
     refusal,
 )
+from rmqcli.client.hooks import ClientHook, Sending
 from rmqcli.client.identity import FORBIDDEN_PRODUCER, Namespace, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.produce.outgoing import (
@@ -30,6 +31,7 @@ from rmqcli.client.produce.outgoing import (
     COMPRESS_OVER,
     MAX_MESSAGE_SIZE,
     Outgoing,
+    Packed,
     Preparer,
     SendHeaders,
     batch_outgoing,
@@ -48,11 +50,13 @@ from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import published
 from rmqcli.client.wire.requests import read_header
+from rmqcli.codec.codes import MASTER_ID
 from rmqcli.codec.ids import UniqIdFactory
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
 log = logging.getLogger("rmqcli.client.produce")
+ResultT = TypeVar("ResultT", SendResult, str)
 
 
 class ProducerSettings(InstanceOptions, total=False):
@@ -88,8 +92,8 @@ class Producer(Traceable, Client):
     `retry_unstored` also retries on another broker after a SendStatus other than SEND_OK, which may store the
     message twice. `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a string to the topic of that full
     name. If too many traces are waiting, sends wait with `trace_waits`; without it, traces are dropped.
-    `in_flight`: the limit of concurrent sends of `send_soon`. With a shared `instance`, `namespace` may
-    differ from that of the instance. For more options see InstanceOptions.
+    `in_flight`: the limit of concurrent sends of `send_soon`. With a shared `instance`, `namespace` and
+    `hook` may differ from those of the instance. For more options see InstanceOptions.
 
     ```python
     async with Producer("shop", compression="zstd") as producer:
@@ -147,6 +151,12 @@ class Producer(Traceable, Client):
         )
         # Without observers each send skips one coroutine.
         self._attempt = self._request if self._faults is None and topic is None else self._observed
+        hook = options.get("hook", core.hook)
+        self._deliver: Callable[..., Awaitable[SendResult]] = self._delivered
+        self._deliver_oneway: Callable[..., Awaitable[str]] = self._delivered_oneway
+        if hook is not None:
+            self._deliver = partial(self._hooked, hook, self._delivered)
+            self._deliver_oneway = partial(self._hooked, hook, self._delivered_oneway)
         self._headers = SendHeaders(core, self.group)
         # Bound once: these are called for every send.
         self._cached_route = core.routes.cached
@@ -190,12 +200,7 @@ class Producer(Traceable, Client):
         is unknown whether the message is stored. With `queue` or `selector` there is only one attempt.
         """
         deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
-        if self._namespace.name:
-            (message,), queue, selector = self._wrapped([message], queue, selector)
-        preparer = self._preparer
-        packed = await preparer.packed(message) if len(message.body) >= preparer.compress_over else None
-        outgoing = preparer.single(message, packed)
-        return await self._deliver(outgoing, [message], queue, selector, deadline)
+        return await self._deliver([message], queue, selector, deadline)
 
     async def send_soon(
         self,
@@ -227,10 +232,7 @@ class Producer(Traceable, Client):
     ) -> SendResult:
         """Send messages of one topic to one queue in one request, all or none. See `split_batch`."""
         deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
-        if self._namespace.name and messages:
-            messages, queue, selector = self._wrapped(messages, queue, selector, in_batch=True)
-        outgoing = batch_outgoing(messages, self._preparer, self._namespace.name)
-        return await self._deliver(outgoing, messages, queue, selector, deadline)
+        return await self._deliver(messages, queue, selector, deadline, in_batch=True)
 
     async def send_oneway(
         self,
@@ -246,22 +248,7 @@ class Producer(Traceable, Client):
         BrokerRefused only for the route.
         """
         deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
-        if self._namespace.name:
-            (message,), queue, selector = self._wrapped([message], queue, selector)
-        preparer = self._preparer
-        packed = await preparer.packed(message) if len(message.body) >= preparer.compress_over else None
-        outgoing = preparer.single(message, packed)
-        route = await self._targets.route(outgoing.topic, deadline)
-        target = queue or self._targets.queue(route, message, selector, None)
-        address = self._targets.master(route, target)
-        request = self._headers.command(outgoing, target)
-        try:
-            await self.instance.pool.oneway(address, request, deadline - trio.current_time())
-        except UNREACHED as error:
-            error.maybe_stored = outgoing.msg_id if error.was_sent else ""
-            self.instance.routes.doubt(outgoing.topic)
-            raise
-        return outgoing.msg_id
+        return await self._deliver_oneway([message], queue, selector, deadline)
 
     async def request(
         self,
@@ -313,18 +300,82 @@ class Producer(Traceable, Client):
             None if selector is None else space.wrap_selector(selector, messages[0]),
         )
 
-    async def _deliver(
+    async def _hooked(
         self,
-        outgoing: Outgoing,
+        hook: ClientHook,
+        deliver: Callable[..., Awaitable[ResultT]],
         messages: Sequence[Message],
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         deadline: float,
+        **batch: bool,
+    ) -> ResultT:
+        if not messages:
+            return await deliver(messages, queue, selector, deadline, **batch)  # raises InvalidRequest
+        group, space = self._namespace.unwrap(self.group), self._namespace.name
+        identified = [self._preparer.identified(message) for message in messages]
+        sending = Sending(group, space, self.instance.client_id, identified, bool(batch))
+        with hook.send(sending):
+            try:
+                result = await deliver(
+                    sending.messages, queue, selector, deadline, brokers=sending.brokers, **batch
+                )
+            finally:
+                if sending.brokers:
+                    table = self.instance.routes.brokers.get(sending.brokers[-1], {})
+                    sending.server = table.get(MASTER_ID, "")
+            if not isinstance(result, str):
+                sending.result = result
+        return result
+
+    async def _delivered_oneway(
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        deadline: float,
+        *,
+        brokers: list[str] | None = None,
+    ) -> str:
+        if self._namespace.name:
+            messages, queue, selector = self._wrapped(messages, queue, selector)
+        (message,) = messages
+        preparer = self._preparer
+        packed = await preparer.packed(message) if len(message.body) >= preparer.compress_over else None
+        outgoing = preparer.single(message, packed)
+        route = await self._targets.route(outgoing.topic, deadline)
+        target = queue or self._targets.queue(route, message, selector, None)
+        if brokers is not None:
+            brokers.append(target.broker_name)
+        address = self._targets.master(route, target)
+        request = self._headers.command(outgoing, target)
+        try:
+            await self.instance.pool.oneway(address, request, deadline - trio.current_time())
+        except UNREACHED as error:
+            error.maybe_stored = outgoing.msg_id if error.was_sent else ""
+            self.instance.routes.doubt(outgoing.topic)
+            raise
+        return outgoing.msg_id
+
+    async def _delivered(
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        deadline: float,
+        *,
+        in_batch: bool = False,
+        brokers: list[str] | None = None,
     ) -> SendResult:
-        if queue is not None and queue.topic != outgoing.topic:
-            raise InvalidRequest(f"a message to {outgoing.topic} cannot go to a queue of {queue.topic}")
+        """Send the messages. The name of the broker of each attempt is appended to `brokers`."""
+        if self._namespace.name and messages:
+            messages, queue, selector = self._wrapped(messages, queue, selector, in_batch=in_batch)
+        preparer = self._preparer
+        is_long = not in_batch and len(messages[0].body) >= preparer.compress_over
+        packed = await preparer.packed(messages[0]) if is_long else None
+        outgoing = self._outgoing(messages, packed, queue, in_batch=in_batch)
         tries = 1 if queue or selector else 1 + self._retries
-        brokers: list[str] = []
+        brokers = [] if brokers is None else brokers
         unstored: SendResult | None = None
         failure: ClientError | None = None
         in_doubt = False
@@ -370,6 +421,22 @@ class Producer(Traceable, Client):
         except ClientError as error:
             error.maybe_stored = outgoing.msg_id if in_doubt else ""
             raise
+
+    def _outgoing(
+        self,
+        messages: Sequence[Message],
+        packed: Packed | None,
+        queue: MessageQueue | None,
+        *,
+        in_batch: bool,
+    ) -> Outgoing:
+        if in_batch:
+            outgoing = batch_outgoing(messages, self._preparer, self._namespace.name)
+        else:
+            outgoing = self._preparer.single(messages[0], packed)
+        if queue is not None and queue.topic != outgoing.topic:
+            raise InvalidRequest(f"a message to {outgoing.topic} cannot go to a queue of {queue.topic}")
+        return outgoing
 
     @staticmethod
     def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:

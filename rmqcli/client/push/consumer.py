@@ -38,12 +38,12 @@ from rmqcli.client.push.pull_loop import PullLoop
 from rmqcli.client.push.rebalance import Locks, PushRebalance
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.state import (
+    CONSUMED,
     ConcurrentListener,
-    ConsumeResult,
     GroupState,
     OrderlyListener,
-    OrderlyResult,
     callable_listener,
+    hooked,
 )
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.push.tracing import consume_tracer, traced
@@ -60,7 +60,6 @@ A broker may have restarted with older ones.
 """
 
 DEFAULTS = PushSettings()
-CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT})
 Topics = Mapping[str, str | MessageSelector]
 
 
@@ -133,8 +132,10 @@ class PushConsumer(Traceable, Client):
         wanted = subscriptions(named, group, core.now_ms(), with_retry=not settings.broadcasting)
         offsets = offset_store(core, group, settings)
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
-        self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
+        self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core, hook=None)
         call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
+        if core.hook is not None:
+            call = hooked(call, core.hook, state)
         self._trace = consume_tracer(core, group, settings.trace, waits=settings.trace_waits)
         if self._trace is not None:
             call = traced(call, self._trace, CONSUMED, settings.consume_timeout)

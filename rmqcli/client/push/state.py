@@ -16,6 +16,7 @@ from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import is_async
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, OffsetStore
 from rmqcli.client.group.settings import PushSettings, Subscription
+from rmqcli.client.hooks import ClientHook, Delivery
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.statistics import Statistics
@@ -205,6 +206,7 @@ OrderlyListener = Callable[
     [list[MessageExt], OrderlyContext], OrderlyResult | Awaitable[OrderlyResult | None] | None
 ]
 Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
+CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT})
 
 
 def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimiter) -> Call:
@@ -213,3 +215,20 @@ def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimite
         return listener
     # The consumer waits `grace` seconds for a thread; one that takes longer must not delay its end.
     return partial(trio.to_thread.run_sync, listener, abandon_on_cancel=True, limiter=limiter)
+
+
+def hooked(call: Call, hook: ClientHook, state: GroupState) -> Call:
+    """Return a listener that `hook` observes."""
+    space = state.instance.namespace
+    group, client_id = space.unwrap(state.group), state.instance.client_id
+
+    async def listener(messages: list[MessageExt], context: Any) -> Any:
+        broadcasting = state.settings.broadcasting
+        delivery = Delivery(group, space.name, client_id, context.queue, messages, broadcasting)
+        with hook.process(delivery):
+            delivery.result = result = await call(messages, context)
+            accepted = getattr(context, "ack_index", sys.maxsize) + 1 if result in CONSUMED else 0
+            delivery.failed = accepted < len(messages)
+        return result
+
+    return listener

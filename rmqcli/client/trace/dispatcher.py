@@ -105,7 +105,8 @@ class TraceDispatcher:
         self._scope = self._instance.start(self._run, "trace")
 
     def _inner_producer(self, group: str) -> Producer:
-        return self._producer_type(group, instance=self._instance, namespace=self._instance.address_namespace)
+        core = self._instance
+        return self._producer_type(group, instance=core, namespace=core.address_namespace, hook=None)
 
     async def close(self) -> None:
         """Send the remaining records, even when cancelled.
