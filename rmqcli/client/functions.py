@@ -14,6 +14,9 @@ import trio
 from rmqcli.codec.message_queue import MessageQueue
 
 Item = TypeVar("Item")
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+BETWEEN = ("rmqcli.", "trio.", "outcome.")
+"""Modules whose frames stand between a task and a function of the application."""
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -29,6 +32,15 @@ async def called(function: Callable[..., Any], *arguments: object, abandon: bool
     if is_async(function):
         return await function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon)
+
+
+def from_the_application(error: ErrorT) -> ErrorT:
+    """Begin the traceback of an error of `called` with the application's frames; a thread adds ten others."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(BETWEEN):
+        trace = trace.tb_next
+    # An error of the client itself has no other frames.
+    return error if trace is None else error.with_traceback(trace)
 
 
 async def for_each(function: Callable[[Item], Awaitable[object]], items: Iterable[Item]) -> None:

@@ -19,6 +19,7 @@ from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.server import Server
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.node import BrokerNode, open_broker
+from rmqcli.broker.services.clients import steady_ms
 from rmqcli.broker.store.values import StoreMessage
 from rmqcli.broker.supervisor import Service, Supervisor
 from rmqcli.broker.testing.disk import SimulatedDisk
@@ -246,7 +247,7 @@ class WatchedCluster:
         return [
             queue
             for queue in queues
-            if self.nodes[queue.broker_name].context.locks.lock(group, client_id, [queue], now_ms())
+            if self.nodes[queue.broker_name].context.locks.lock(group, client_id, [queue], steady_ms())
         ]
 
     def locked(self, group: str, *queues: MessageQueue) -> list[MessageQueue]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import trio
 
+from rmqcli.client.functions import from_the_application
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import Call, ConsumeContext, ConsumeResult, GroupState, log
@@ -92,9 +93,11 @@ class ConcurrentService:
     async def _ask(self, batch: Batch, context: ConsumeContext) -> ConsumeResult | None:
         try:
             result: ConsumeResult | None = await self._call(batch, context)
-        except Exception:  # raised by the application; the messages are not consumed
+        except Exception as error:  # raised by the application; the messages are not consumed
             log.warning(
-                "the listener failed on %s; it is consumed again later", batch[0].msg_id, exc_info=True
+                "the listener failed on %s; it is consumed again later",
+                batch[0].msg_id,
+                exc_info=from_the_application(error),
             )
             return None
         return result

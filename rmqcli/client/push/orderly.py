@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import trio
 
+from rmqcli.client.functions import from_the_application
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.rebalance import Locks
 from rmqcli.client.push.send_back import SendBack, consumed_again
@@ -98,8 +99,14 @@ class OrderlyService:
         try:
             result = await self._call(batch, context)
             return OrderlyResult.SUSPEND if result is None else OrderlyResult(result)
-        except Exception:  # of the application, or a ValueError for the result of another kind of listener
-            log.warning("the listener failed on %s; its queue waits", batch[0].msg_id, exc_info=True)
+        except (
+            Exception
+        ) as error:  # of the application, or a ValueError for the result of another kind of listener
+            log.warning(
+                "the listener failed on %s; its queue waits",
+                batch[0].msg_id,
+                exc_info=from_the_application(error),
+            )
             return OrderlyResult.SUSPEND
 
     async def _finish(

@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from rmqcli.client.functions import from_the_application
 from rmqcli.client.group.processor import ConsumerProcessor
 from rmqcli.client.group.running_info import push_info
 from rmqcli.client.processor import BrokerRequest
@@ -121,7 +122,11 @@ class PushProcessor(ConsumerProcessor):
         try:
             result = _RESULTS[await self._call([message], context)]
         except Exception as error:  # raised by the application; it is the result that was asked for
-            log.warning("the listener failed on %s, consumed on request", message.msg_id, exc_info=True)
+            log.warning(
+                "the listener failed on %s, consumed on request",
+                message.msg_id,
+                exc_info=from_the_application(error),
+            )
             result, remark = CMResult.CR_THROW_EXCEPTION, f"{type(error).__name__}: {error}"
         body = ConsumeMessageDirectlyResult(
             order=state.orderly,
