@@ -63,7 +63,10 @@ class Cluster:
         Delayed messages and checks of transactions that are due then are sent at once. Clients stay
         connected; their own clocks, and that of the name server, are not moved. Raises ValueError.
         """
-        self.move_clock(_milliseconds(duration))
+        milliseconds = _milliseconds(duration)
+        if milliseconds < 0:
+            raise ValueError(f"a clock only advances: {duration!r} is negative")
+        self.move_clock(milliseconds)
 
 
 def _milliseconds(duration: float | str) -> int:

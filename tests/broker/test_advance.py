@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from datetime import timedelta
+import queue
 
 import pytest
 import trio
@@ -51,20 +50,26 @@ async def test_delayed_messages_and_checks_of_transactions_are_due() -> None:
 
 
 def test_the_clock_is_moved_from_a_thread() -> None:
-    heard = threading.Event()
+    heard: queue.Queue[bytes] = queue.Queue()
 
     def listen(messages: list[MessageExt], context: ConsumeContext) -> None:
-        heard.set()
+        for message in messages:
+            heard.put(message.body)
 
     with broker.embedded_in_thread() as cluster, Producer("later", namesrv=cluster.namesrv) as producer:
-        producer.send(Message.of("reminders", b"pay", delay_level=18))
+        producer.send(Message.of("reminders", b"in two hours", delay_level=18))
+        producer.send(Message.of("reminders", b"in one hour", delay_level=17))
         with ThreadedConsumer("mail", {"reminders": "*"}, listen, namesrv=cluster.namesrv):
-            cluster.advance(timedelta(hours=1, minutes=59).total_seconds())
-            assert not heard.wait(0.3)
+            cluster.advance("1h 59m")
+            assert heard.get(timeout=PATIENCE) == b"in one hour"
+            assert heard.empty()
             cluster.advance(60)
-            assert heard.wait(PATIENCE)
+            assert heard.get(timeout=PATIENCE) == b"in two hours"
 
 
 def test_durations_are_refused_by_name() -> None:
-    with broker.embedded_in_thread() as cluster, pytest.raises(ValueError, match="'soon' is not a duration"):
-        cluster.advance("soon")
+    with broker.embedded_in_thread() as cluster:
+        with pytest.raises(ValueError, match="'soon' is not a duration"):
+            cluster.advance("soon")
+        with pytest.raises(ValueError, match="-1 is negative"):
+            cluster.advance(-1)
