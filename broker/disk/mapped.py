@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from rmqcli.broker.disk.interface import PAGE
-from rmqcli.broker.system import cores, give_way
+from rmqcli.broker.system import give_way
+from rmqcli.machine import cores
 
 MADV_POPULATE_WRITE = 23
 """Since Linux 5.14; the module mmap does not define it."""

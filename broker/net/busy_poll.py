@@ -22,7 +22,8 @@ from collections.abc import Callable
 
 import trio
 
-from rmqcli.broker.system import cores, give_way
+from rmqcli.broker.system import give_way
+from rmqcli.machine import cores
 
 BUSY_ROUNDS = 8
 """Rounds of the loop in a row with a read in each, after which polling is unnecessary."""

@@ -19,9 +19,9 @@ from rmqcli.broker.store.consume_queues import ConsumeQueues
 from rmqcli.broker.store.readiness import Chunk, Readiness
 from rmqcli.broker.store.segment import Segment
 from rmqcli.broker.store.values import GetResult, GetStatus
-from rmqcli.broker.system import memory
 from rmqcli.codec.core.delivery import Delivery, Stretches
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
+from rmqcli.machine import memory
 
 WINDOW = 16_000 // ENTRY_SIZE
 LONGEST_WINDOW = 64_000 // ENTRY_SIZE

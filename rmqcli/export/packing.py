@@ -7,7 +7,6 @@ cores would be idle, but not so little that starting a task costs more than its 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -45,8 +44,3 @@ def packed(
             tasks[-1].append(item)
             room -= wanted
     return tasks
-
-
-def own_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -41,11 +41,6 @@ One = TypeVar("One", bound=Task)
 Result = TypeVar("Result")
 
 
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class _Ends:
     """The tasks not started yet: workers take from the front, the calling process from the back.
 

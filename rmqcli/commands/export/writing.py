@@ -168,12 +168,13 @@ def working(
     stores: Sequence[StoreRows], jobs: int | None
 ) -> Iterator[tuple[Callable[[int], None], Workers | None]]:
     """Yield a function to call with bytes of commit log, and workers; None for one process."""
+    from rmqcli.machine import processes
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLogFiles
-    from rmqcli.store.workers import Workers, usable_cores
+    from rmqcli.store.workers import Workers
 
     size = sum(file.size for one in stores for file in CommitLogFiles(one.store).files)
     # One process keeps two cores busy: it scans while one of its threads compresses.
-    jobs = jobs or (max(usable_cores() // 2, 1) if size >= _MIN_PARALLEL_BYTES else 1)
+    jobs = jobs or (max(processes() // 2, 1) if size >= _MIN_PARALLEL_BYTES else 1)
     with Workers(jobs) as workers, progress("export", size, sizes=True) as advance:
         yield advance, workers if jobs > 1 else None

@@ -137,13 +137,14 @@ def _log_of(queue: Queue, given: Path | None) -> LogReader:
 
 
 def _verified_queues(queues: list[Any], commit_log: Path | None, jobs: int | None) -> Any:
+    from rmqcli.machine import processes
     from rmqcli.render.progress import progress
     from rmqcli.store import verify_consume_queues
     from rmqcli.store.read.files import data_size
-    from rmqcli.store.workers import Workers, usable_cores
+    from rmqcli.store.workers import Workers
 
     size = sum(data_size(file) for queue in queues for file in queue.files.files)
-    jobs = jobs or (usable_cores() if size >= _MIN_PARALLEL_BYTES else 1)
+    jobs = jobs or (processes() if size >= _MIN_PARALLEL_BYTES else 1)
     with Workers(jobs) as workers, progress("verify", size, sizes=True) as advance:
         return verify_consume_queues(queues, commit_log, advance, workers)
 

@@ -21,11 +21,12 @@ from rmqcli.counts import messages_at
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_topic.batches import BATCH_BYTES, BATCH_MESSAGES, QueueRange, first_error, to_batch
 from rmqcli.export.from_topic.ranges import bytes_of, in_tasks
-from rmqcli.export.packing import own_cores, task_bytes
+from rmqcli.export.packing import task_bytes
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import BrokerAway, reading
+from rmqcli.machine import processes
 from rmqcli.render.output import warn
 
 AT_ONCE = 16
@@ -165,7 +166,7 @@ def planned(
 def wanted_bytes(total: int, options: ReadOptions) -> int:
     """Return the size of tasks: by `minPartitions`, or one per core; at most `maxPartitionBytes`."""
     if options.min_partitions is None:
-        return task_bytes(total, options.max_partition_bytes, own_cores())
+        return task_bytes(total, options.max_partition_bytes, processes())
     return max(1, min(options.max_partition_bytes, total // options.min_partitions))
 
 

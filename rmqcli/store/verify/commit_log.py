@@ -19,13 +19,14 @@ from rmqcli.codec.properties import decode_properties, properties_problem
 from rmqcli.codec.records.dispatch import has_place, index_hashes, queue_entries
 from rmqcli.codec.records.reading import peek_record, scan_record
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+from rmqcli.machine import processes
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, next_record, require_zeros, walk_file
 from rmqcli.store.read.consume_queue import BatchQueue, BatchUnit
 from rmqcli.store.read.files import Extent, NamedFile, data_extents, mapped
 from rmqcli.store.read.sequences import QueueKey, Run, Sequences, messages_in
 from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Progress, Workers, usable_cores
+from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Progress, Workers
 
 PART_BYTES = 32 * 1024 * 1024
 """The bytes of a file that one process checks at a time."""
@@ -72,7 +73,7 @@ def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
     Enter them before any thread is started.
     """
     size = sum(file.size for file in log.files)
-    return Workers(jobs or (usable_cores() if size >= WORTH_A_PROCESS else 1))
+    return Workers(jobs or (processes() if size >= WORTH_A_PROCESS else 1))
 
 
 def verify_commit_log(

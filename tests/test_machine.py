@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.broker import system
-from rmqcli.broker.system import memory, quota
+from rmqcli import machine
+from rmqcli.machine import memory, quota
+from rmqcli.store import CommitLogFiles
+from rmqcli.store.verify.commit_log import workers_for
+from rmqcli.store.workers import WORTH_A_PROCESS
 
 
 @pytest.mark.parametrize(
@@ -83,12 +86,27 @@ def test_cores_are_those_of_the_thread_within_the_quota(
     allowed: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
-    monkeypatch.setattr(system, "_own_quota", lambda: allowed)
-    assert system.cores() == expected
+    monkeypatch.setattr(machine, "_own_quota", lambda: allowed)
+    assert machine.cores() == expected
 
 
 def test_a_system_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    monkeypatch.setattr(system, "_own_quota", lambda: math.inf)
-    assert system.cores() == 5
+    monkeypatch.setattr(machine, "_own_quota", lambda: math.inf)
+    assert machine.cores() == 5
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(0.2, 1), (1.0, 1), (1.5, 2), (math.inf, 4)])
+def test_a_log_is_checked_by_as_many_processes_as_the_quota_feeds(
+    allowed: float, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4), raising=False)
+    monkeypatch.setattr(machine, "_own_quota", lambda: allowed)
+    asked: list[int] = []
+    monkeypatch.setattr("rmqcli.store.verify.commit_log.Workers", asked.append)
+    folder = tmp_path / "commitlog"
+    folder.mkdir()
+    os.truncate(os.open(folder / f"{0:020}", os.O_CREAT | os.O_WRONLY), WORTH_A_PROCESS)
+    workers_for(CommitLogFiles(tmp_path))
+    assert asked == [expected]
