@@ -64,7 +64,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A running broker. `address` is the "ip:port" that clients use."""
+    """A running broker. `address` is the "ip:port" that clients use; `context.config.listen_port` is the port that
+    it listens on."""
 
     address: str
     store_path: Path
@@ -122,9 +123,10 @@ async def open_broker(
         if ha_listener is not None:
             # As in Java, which sets this at each start, whatever the file says.
             config = replace(config, ha_listen_port=ha_listener.address[1])
-        host = config.broker_ip1 or own_address(bound)
+        config = replace(config, listen_port=port)
+        host, told = config.broker_ip1 or own_address(bound), config.advertised_port or port
         settings = StoreConfig.of(config)
-        store_host = await packed_address(host, port)
+        store_host = await packed_address(host, told)
         async with open_store(
             settings,
             now_ms=now_ms,
@@ -135,7 +137,7 @@ async def open_broker(
         ) as store:
             broker, registration = assemble(
                 config,
-                join_address(host, port),
+                join_address(host, told),
                 store_host,
                 now_ms,
                 rng or random.Random(),

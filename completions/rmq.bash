@@ -513,16 +513,16 @@ _rmq_describe() {
             arguments="brokers"
             ;;
         "up")
-            options+=" --host --port --namesrv-port --store --metrics --until-eof --config --set"
-            values+=" --host --port --namesrv-port --store --metrics --config --set"
+            options+=" --host --port --advertise --namesrv-port --store --metrics --until-eof --config --set"
+            values+=" --host --port --advertise --namesrv-port --store --metrics --config --set"
             files+=" --store --config"
             ;;
         "broker")
             commands="run status lag ping drain undrain config clean ha cold rocksdb container"
             ;;
         "broker run")
-            options+=" --config --set --host --port --store --check --metrics"
-            values+=" --config --set --host --port --store --metrics"
+            options+=" --config --set --host --port --advertise --store --check --metrics"
+            values+=" --config --set --host --port --advertise --store --metrics"
             files+=" --config --store"
             ;;
         "broker status")

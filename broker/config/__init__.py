@@ -58,6 +58,7 @@ SECRETS = frozenset({"innerClientAuthenticationCredentials"})
 """Properties that are never shown."""
 ONLY_AT_START = frozenset(
     {
+        "advertisedPort",
         "bindAddress",
         "brokerClusterName",
         "brokerIP1",
@@ -191,8 +192,14 @@ def property_names(cls: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def expand_path(text: str) -> Path:
-    """Return a path of a configuration with `~` or Java's `${user.home}` replaced by the home folder."""
-    return Path(text.replace("${user.home}", "~")).expanduser()
+    """Return a path of a configuration with `~` or Java's `${user.home}` replaced by the home folder.
+
+    Raises ConfigError if this user has none.
+    """
+    try:
+        return Path(text.replace("${user.home}", "~")).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{text}: this user has no home folder: set HOME, or another path") from error
 
 
 def _convert(cls: type[StructT], entries: Mapping[str, str]) -> StructT:

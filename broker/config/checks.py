@@ -127,6 +127,7 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
         lambda value: value is None or value.strip() not in _ANY_ADDRESS,
         "an address that clients can connect to (a server listens on all addresses by bindAddress)",
     ),
+    "advertised_port": _Rule(lambda value: 0 <= value < 1 << 16, "a port"),
     "broker_permission": _between(0, 7),
     "default_topic_queue_nums": _between(1, MOST_QUEUES),
     "busy_poll_micros": _between(0, MOST_BUSY_POLL_MICROS, "a number of microseconds"),

@@ -84,7 +84,6 @@ def told_properties(broker: BrokerContext) -> dict[str, str]:
     actual = {
         "brokerIP1": broker.host,
         "brokerIP2": config.broker_ip2 or broker.host,
-        "listenPort": broker.address.rpartition(":")[2],
         "storePathRootDir": str(store.root.absolute()),
         "storePathCommitLog": str(store.commit_log_folder.absolute()),
         "mappedFileSizeCommitLog": str(broker.store.commit_log_file_size),

@@ -12,9 +12,16 @@ from rmqcli.broker.config import BrokerConfig, NamesrvConfig
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
-from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address, split_address
+from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.listening import Listening, warn_of_open_names, warn_of_open_server
+from rmqcli.commands.common.listening import (
+    BrokerListening,
+    local_address,
+    told_address,
+    warn_of_address,
+    warn_of_open_names,
+    warn_of_open_server,
+)
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
 from rmqcli.extras import require
@@ -57,13 +64,13 @@ _DEFAULTS = {
     example="""rmq up
 rmq up --store ./store --set autoCreateTopicEnable=false
 rmq up --port 0 --namesrv-port 0 --json
-rmq up --set brokerIP1=192.168.1.20
+rmq up --advertise 192.168.1.20
 rmq up --until-eof --port 0 --namesrv-port 0 --json""",
 )
 def up(
     settings: Settings,
     *,
-    listening: Listening,
+    listening: BrokerListening,
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     store: StoreOption = None,
     metrics: MetricsOption = None,
@@ -72,9 +79,10 @@ def up(
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
-    Clients on other machines, or outside a container, need an address that they can reach: --set brokerIP1=IP
-    advertises IP and listens on all addresses; --host IP listens on one. With --json, prints one line when
-    both accept connections: {"namesrv": "...", "broker": "...", "store": "..."}.
+    Clients on other machines, or outside a container, need an address that they can reach: --advertise HOST
+    tells them HOST and listens on all addresses, --advertise HOST:PORT also tells them the port of a port
+    forward. --host IP listens on one address. With --json, prints one line when both accept connections:
+    {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from rmqcli.broker.config.servers import java_name
     from rmqcli.broker.disk.temporary import remove_abandoned, temporary_folder
@@ -95,7 +103,7 @@ def up(
         of_namesrv, of_broker = (configuration.accepting(settings, broker, is_alone=True) for _ in range(2))
         ports = _Ports(namesrv_port, metrics)
         run_until_stopped(
-            lambda servers: _start(servers, settings, broker, ports, _Tls(of_namesrv, of_broker)),
+            lambda servers: _start(servers, settings, listening, broker, ports, _Tls(of_namesrv, of_broker)),
             until_eof=until_eof,
         )
 
@@ -115,30 +123,38 @@ class _Tls(NamedTuple):
 
 
 async def _start(
-    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, ports: _Ports, tls: _Tls
+    stack: AsyncExitStack,
+    settings: Settings,
+    listening: BrokerListening,
+    config: BrokerConfig,
+    ports: _Ports,
+    tls: _Tls,
 ) -> None:
     import msgspec
 
     from rmqcli.broker.namesrv import open_name_server
     from rmqcli.broker.node import open_broker
-    from rmqcli.commands.common.listening import local_address, told_address, warn_of_address
 
     host = config.bind_address
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)  # persists nothing
     opening = open_name_server(names, host=host, port=ports.namesrv, tls=tls.namesrv)
     namesrv = await opened(stack, opening, "the name server", f"{host}:{ports.namesrv}", "--namesrv-port")
-    config = msgspec.structs.replace(config, namesrv_addr=join_address(local_address(host), namesrv.port))
+    local = local_address(host)
+    config = msgspec.structs.replace(config, namesrv_addr=join_address(local, namesrv.port))
     address = f"{host}:{config.listen_port}"
     broker = await opened(
         stack, open_broker(config, needs_vip=False, tls=tls.broker), "the broker", address, "--port"
     )
-    warn_of_address(broker.address, bound=host)
+    port = broker.context.config.listen_port
+    if listening.advertise is None:
+        warn_of_address(broker.address, bound=host)
     if config.acl_enable:
         warn_of_open_names(host, namesrv.port)
     else:
-        warn_of_open_server(host, namesrv.port, split_address(broker.address)[1])
+        warn_of_open_server(host, namesrv.port, port)
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
-    words |= await open_own_metrics(stack, settings, ports.metrics, config, Own(broker.address, tls.broker))
+    own = Own(broker.address, (local, port), tls.broker)
+    words |= await open_own_metrics(stack, settings, ports.metrics, config, own)
     lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]
     announce(settings, words, "\n".join([*lines, "Press Ctrl-C to stop"]))

@@ -15,6 +15,7 @@ Tables: TypeAlias = Mapping[str, Table]
 _OF_ONE_BROKER = frozenset(
     [
         "abortFile",
+        "advertisedPort",
         "bindAddress",
         "brokerConfigPath",
         "brokerId",

@@ -15,8 +15,11 @@ from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.network import TcpListener, TcpNetwork, own_address
 from rmqcli.broker.node import BrokerNode, open_broker
 from rmqcli.broker.store import StoreDamaged, StoreLocked
+from rmqcli.client import Admin, Message, Producer
 from rmqcli.codec.bodies.base import decode_body
+from rmqcli.codec.bodies.config import parse_properties
 from rmqcli.codec.bodies.route import TopicRouteData
+from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.base import to_ext
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
@@ -138,6 +141,39 @@ async def test_a_store_is_served_once(tmp_path: Path) -> None:
         with pytest.raises(StoreLocked):
             async with open_broker(config(tmp_path)):
                 raise AssertionError("two brokers on one store")
+
+
+async def test_clients_go_through_the_port_that_they_are_told(tmp_path: Path) -> None:
+    (forward,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    told = forward.socket.getsockname()[1]
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    async with (
+        open_name_server(names, port=0) as namesrv,
+        open_broker(config(tmp_path, advertised_port=told, namesrv_addr=namesrv.address)) as node,
+        trio.open_nursery() as nursery,
+    ):
+        own = node.context.config.listen_port
+        assert node.address == f"127.0.0.1:{told}" and own != told
+
+        async def pump(source: trio.SocketStream, sink: trio.SocketStream) -> None:
+            async for data in source:
+                await sink.send_all(data)
+
+        async def serve(stream: trio.SocketStream) -> None:
+            broker = await trio.open_tcp_stream("127.0.0.1", own)
+            async with trio.open_nursery() as both:
+                both.start_soon(pump, stream, broker)
+                both.start_soon(pump, broker, stream)
+
+        nursery.start_soon(trio.serve_listeners, serve, [forward])
+        async with Producer("g", namesrv=namesrv.address, timeout=PATIENCE) as producer:
+            sent = await producer.send(Message(topic="T", body=b"there"))
+        async with Admin(namesrv=namesrv.address, timeout=PATIENCE) as admin:
+            assert (await admin.messages.view(sent.offset_msg_id)).body == b"there"
+            reply = await admin.invoke(node.address, RequestCode.GET_BROKER_CONFIG)
+        properties = parse_properties(bytes(reply.body).decode())
+        assert (properties["listenPort"], properties["advertisedPort"]) == (str(own), str(told))
+        nursery.cancel_scope.cancel()
 
 
 async def test_unreadable_tables_stop_the_start_and_change_nothing(tmp_path: Path) -> None:

@@ -144,6 +144,23 @@ def test_a_server_for_other_machines_tells_an_address_that_they_reach(cli: Run, 
     assert err.startswith(f"rmq: clients are told {words['broker']}, which only clients on this".encode())
 
 
+def test_a_server_behind_a_port_forward_tells_its_address(tmp_path: Path) -> None:
+    """Nothing listens on that address here: the name server and the metrics of the process do without it."""
+    free = ("--port", "0", "--namesrv-port", "0", "--metrics", "0")
+    with started("up", *free, "--advertise", "127.0.0.9:9") as (process, words):
+        assert (words["namesrv"].partition(":")[0], words["broker"]) == ("127.0.0.9", "127.0.0.9:9")
+        with urlopen(words["metrics"]) as scraped:
+            text = scraped.read().decode()
+        assert 'rmq_up{broker="broker-a",brokerIP="127.0.0.9:9"' in text
+        assert [line[-4:] for line in text.splitlines() if line.startswith("rmq_up{")] == [" 1.0"]
+        process.terminate()
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    (told,) = err.decode().splitlines()
+    assert told.startswith("rmq: listening on 0.0.0.0 without access control: ")
+    assert " and 9 " not in told
+
+
 def test_no_server_tells_that_it_is_everywhere(cli: Run, tmp_path: Path) -> None:
     for command in (("up", "--namesrv-port", "0"), ("broker", "run", "--store", str(tmp_path))):
         refused = cli(*command, "--port", "0", "--set", "brokerIP1=0.0.0.0")

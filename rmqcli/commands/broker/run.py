@@ -12,10 +12,9 @@ from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.codec.ids import split_address
 from rmqcli.commands.broker import app
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.listening import Listening, warn_of_open_server
+from rmqcli.commands.common.listening import BrokerListening, local_address, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.extras import require
 from rmqcli.render.output import warn
@@ -38,12 +37,14 @@ CheckOption = Annotated[
 @command(
     app,
     "run",
-    example="rmq broker run --config broker.conf\nrmq broker run -n 10.0.0.5:9876 --store /data/rmq",
+    example="""rmq broker run --config broker.conf
+rmq broker run -n 10.0.0.5:9876 --store /data/rmq
+rmq broker run -n 10.0.0.5:9876 --advertise 192.168.1.20:20911""",
 )
 def run(
     settings: Settings,
     configuration: Configuration,
-    listening: Listening,
+    listening: BrokerListening,
     store: StoreOption = None,
     check: CheckOption = False,
     metrics: MetricsOption = None,
@@ -74,11 +75,16 @@ def run(
             raise usage_error("--metrics asks a name server: name it with -n or namesrvAddr")
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
     tls = configuration.accepting(settings, found)
-    run_until_stopped(lambda stack: _start(stack, settings, found, tls, metrics))
+    run_until_stopped(lambda stack: _start(stack, settings, listening, found, tls, metrics))
 
 
 async def _start(
-    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, tls: TlsAcceptor, metrics: int | None
+    stack: AsyncExitStack,
+    settings: Settings,
+    listening: BrokerListening,
+    config: BrokerConfig,
+    tls: TlsAcceptor,
+    metrics: int | None,
 ) -> None:
     from rmqcli.broker.node import open_broker
     from rmqcli.commands.common.listening import warn_of_address
@@ -86,11 +92,15 @@ async def _start(
 
     address = f"{config.bind_address}:{config.listen_port}"
     node = await opened(stack, open_broker(config, tls=tls), "the broker", address, "--port")
-    warn_of_address(node.address, bound=config.bind_address, namesrv=config.namesrv_addr)
+    port = node.context.config.listen_port
+    if listening.advertise is None:
+        warn_of_address(node.address, bound=config.bind_address, namesrv=config.namesrv_addr)
     if not config.acl_enable:
-        warn_of_open_server(config.bind_address, split_address(node.address)[1])
+        warn_of_open_server(config.bind_address, port)
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
-    words |= await open_own_metrics(stack, settings, metrics, config, Own(node.address, tls))
+    words |= await open_own_metrics(
+        stack, settings, metrics, config, Own(node.address, (local_address(config.bind_address), port), tls)
+    )
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
     if "metrics" in words:
         text += f", metrics {words['metrics']}"

@@ -1,18 +1,20 @@
 """The address and port that a server listens on, and those that it advertises to clients.
 
 All servers have the same options and defaults. Requests are not authenticated, so a server listens on
-127.0.0.1 unless it is configured to serve other machines: by --host, by bindAddress, or by a brokerIP1 that
-other machines can reach.
+127.0.0.1 unless it is configured to serve other machines: by --host, by bindAddress, by --advertise, or by a
+brokerIP1 that other machines can reach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import OptionGroup
 from rmqcli.codec.ids import join_address, split_address
 from rmqcli.doctor.reaching import kind_of
@@ -29,8 +31,8 @@ HostOption = Annotated[
     Option(
         "--host",
         metavar="IP",
-        help="Address to listen on (bindAddress), 0.0.0.0 for all. Default: 127.0.0.1, or all addresses if brokerIP1 is "
-        "one that other machines reach.",
+        help="Address to listen on (bindAddress), 0.0.0.0 for all. Default: 127.0.0.1, or all addresses with --advertise "
+        "or a brokerIP1 that other machines reach.",
         show_default=False,
     ),
 ]
@@ -45,6 +47,15 @@ PortOption = Annotated[
         show_default=False,
     ),
 ]
+AdvertiseOption = Annotated[
+    str | None,
+    Option(
+        "--advertise",
+        metavar="HOST[:PORT]",
+        help="Address that clients are told (brokerIP1), and its port if that is not the one of --port "
+        "(advertisedPort).",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,10 @@ class Listening(OptionGroup):
 
     host: HostOption = None
     port: PortOption = None
+
+    def advertised(self) -> dict[str, str]:
+        """Return the properties that --advertise sets; only brokers have it."""
+        return {}
 
     def configure(
         self,
@@ -67,9 +82,47 @@ class Listening(OptionGroup):
         """
         options = {"bindAddress": self.host, "listenPort": None if self.port is None else str(self.port)}
         given = {name: value for name, value in options.items() if value is not None}
+        advertised = self.advertised()
         told = configuration.given().get("brokerIP1", "").strip()
-        bound = EVERYWHERE if told and kind_of(join_address(told, 1)) != "loopback" else LOCAL
-        return configuration.of(kind, {"bindAddress": bound, **defaults}, {**fixed, **given})
+        # A port forward leads to an address other than loopback, also if clients are told a loopback address.
+        is_open = bool(advertised) or (told and kind_of(join_address(told, 1)) != "loopback")
+        bound = EVERYWHERE if is_open else LOCAL
+        return configuration.of(kind, {"bindAddress": bound, **defaults}, {**fixed, **given, **advertised})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerListening(Listening):
+    """The address and port of a broker, and those that clients are told."""
+
+    advertise: AdvertiseOption = None
+
+    def advertised(self) -> dict[str, str]:
+        """Return the properties that --advertise sets; raise a usage error for what is no address."""
+        if self.advertise is None:
+            return {}
+        text = self.advertise.strip()
+        try:
+            host, port = _host_and_port(text)
+        except ValueError:
+            raise usage_error(f"--advertise {text!r}: expected HOST or HOST:PORT") from None
+        if kind_of(join_address(host, 1)) == "unspecified":
+            raise usage_error(f"--advertise {text}: expected an address that clients can connect to")
+        return {"brokerIP1": host, "advertisedPort": str(port)}
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    """Return the host without brackets, and the port, 0 for none. Raises ValueError."""
+    bare = text.removeprefix("[").removesuffix("]")
+    if ":" in text and not _is_ipv6(bare):
+        return split_address(text)
+    return split_address(join_address(bare, 1))[0], 0
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return bool(IPv6Address(text))
+    except ValueError:
+        return False
 
 
 def warn_of_open_server(host: str, *ports: int) -> None:

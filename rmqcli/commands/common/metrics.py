@@ -32,9 +32,11 @@ TIMEOUT = 3.0  # seconds for each server that is asked
 
 
 class Own(NamedTuple):
-    """The broker of this process: its "host:port", and its TLS for that port and for name servers."""
+    """The broker of this process: the "host:port" that clients are told, the one that it listens on, and its TLS
+    for that port and for name servers."""
 
     address: str
+    listening: tuple[str, int]
     tls: TlsAcceptor
 
     async def open_stream(self, host: str, port: int) -> Stream:
@@ -45,7 +47,8 @@ class Own(NamedTuple):
         is_own = join_address(host, port) == self.address
         context = self.tls.to_itself if is_own else self.tls.peers
         opening = open_tcp if context is None else TlsStreams(context, open_tcp)
-        return await opening(host, port)
+        # The address that clients are told may be that of a port forward, which is not the way from here.
+        return await opening(*(self.listening if is_own else (host, port)))
 
 
 async def open_own_metrics(

@@ -167,6 +167,7 @@ REMOTE = [
         "rocketmqHome=/tmp",
         "brokerConfigPath=/tmp/x",
         "listenPort=1",
+        "advertisedPort=1",
     ),
     *("storePathRootDir=/tmp", "storePathCommitLog=/tmp", "bindAddress=10.0.0.1", "brokerIP1=1.2.3.4"),
     *("brokerIP2=1.2.3.4", "haListenPort=5", "vipChannelEnabled=false", "configBlackList=x", "brokerName=x"),

@@ -15,6 +15,7 @@ from rmqcli.broker.namesrv import open_name_server
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.testing.embedded import open_member
 from rmqcli.client import Admin
+from rmqcli.codec.ids import split_address
 from rmqcli.commands.common.metrics import Own
 from rmqcli.metrics.collect import collect
 from rmqcli.metrics.server import open_metrics
@@ -138,7 +139,7 @@ async def test_a_broker_asks_name_servers_by_tls_and_itself_as_its_port_wants(tm
         Admin(
             namesrv=server.address,
             timeout=PATIENCE,
-            open_stream=Own(cluster.broker_address, tls).open_stream,
+            open_stream=Own(cluster.broker_address, split_address(cluster.broker_address), tls).open_stream,
         ) as admin,
     ):
         samples = {one.family.name: one.value for one in await collect(admin)}
