@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ __all__ = ["main", "run"]
 
 COMPLETE = "__complete"
 """The command by which completions ask for names (`rmqcli.cli.completing`); no help shows it."""
+FIRST_PROCESS = 1
 COLLECT_AFTER = 100_000
 """Allocations between collections of the youngest generation; Python's default is 700."""
 
@@ -25,6 +27,8 @@ COLLECT_AFTER = 100_000
 def main() -> None:
     """Run the command `rmq`."""
     _fill_closed_streams()
+    if os.getpid() == FIRST_PROCESS:
+        _end_by_signals()
     # Start-up creates tens of thousands of long-lived objects, which the collector would scan repeatedly.
     gc.set_threshold(COLLECT_AFTER)
     try:
@@ -52,6 +56,15 @@ def run(arguments: Sequence[str]) -> ExitCode:
     from rmqcli.cli import app
 
     return app.run(arguments)
+
+
+def _end_by_signals() -> None:
+    """Let SIGTERM and SIGHUP end this process, unless they are ignored: from the first process of a container, the
+    kernel keeps signals that have no handler, and `docker stop` would kill it after ten seconds.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _: os._exit(128 + number))
 
 
 def _fill_closed_streams() -> None:

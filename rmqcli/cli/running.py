@@ -27,7 +27,7 @@ def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
     """
     import trio
 
-    ending = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    ending = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
     received: list[int] = []
 
     async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
@@ -42,7 +42,7 @@ def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
                 nursery.cancel_scope.cancel()
 
     run_async(watched if ending else main)
-    # The signal has its default action again: the parent process sees that it ended this one.
+    # The signal has its former action again: the parent process sees that it ended this one.
     if received:
         signal.raise_signal(received[0])
 
@@ -58,14 +58,14 @@ def terminable() -> Iterator[None]:
         received.append(number)
         raise SystemExit
 
-    ending = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    former = {one: signal.getsignal(one) for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN}
     try:
-        for one in ending:
+        for one in former:
             signal.signal(one, leave)
         yield
     finally:
-        for one in ending:
-            signal.signal(one, signal.SIG_DFL)
+        for one, handler in former.items():
+            signal.signal(one, handler)
         if received:
             signal.raise_signal(received[0])
 

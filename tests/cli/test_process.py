@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from typing import IO
 
@@ -203,6 +204,23 @@ def test_a_signal_to_a_consumer_and_its_command_is_no_failure_of_the_message(
     assert said.count(b"\n") <= 1
     again = ("consume", topic, "-g", group, "-c", "1", "--exec", "echo $RMQ_RECONSUME_TIMES")
     assert rmq(*again).out == b"0\n"
+
+
+@pytest.mark.parametrize("command", ["tail", "consume"])
+def test_a_signal_ends_the_first_process_of_a_container(
+    environment: dict[str, str], topic: str, command: str, rmq: Run
+) -> None:
+    """From such a process, the kernel keeps signals that have no handler."""
+    rmq("send", topic, "x", "--queue", "0")
+    first = "import os; os.getpid = lambda: 1; from rmqcli.__main__ import main; main()"
+    joining = ["-g", f"g_{topic}", "--from", "start"] if command == "consume" else []
+    words = [sys.executable, "-c", first, command, topic, *joining, "-f", r"%v\n"]
+    process = subprocess.Popen(words, stdout=-1, stderr=-1, env=environment)
+    assert process.stdout
+    assert process.stdout.readline() == b"x\n"
+    process.terminate()
+    assert process.communicate(timeout=PATIENCE) == (b"", b"")
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_a_consumer_may_be_deaf_to_the_end_of_its_terminal(
