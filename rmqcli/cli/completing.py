@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.profiles import OWNER_ONLY
+from rmqcli.state import user_folder
 
 if TYPE_CHECKING:
     from rmqcli.cli.settings import Settings
@@ -182,12 +183,8 @@ def cache_path(kind: str, cluster: str) -> Path:
     """Return the file for the names of a kind; `cluster` is any text that identifies the cluster."""
     import hashlib
 
-    folder = os.environ.get("RMQ_CACHE_DIR")
-    if not folder:
-        import platformdirs
-
-        folder = platformdirs.user_cache_dir("rmq")
-    return Path(folder) / "names" / f"{kind}-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
+    folder = user_folder("cache", "RMQ_CACHE_DIR")
+    return folder / "names" / f"{kind}-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
 
 
 def known(path: Path) -> tuple[list[str], bool]:

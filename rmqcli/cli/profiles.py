@@ -7,13 +7,13 @@ the commands rewrite it as a whole. Only its owner may read it: it may hold keys
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.state import user_folder
 
 if TYPE_CHECKING:
     from rmqcli.cli.profile_values import Profile, ProfilesFile
@@ -24,12 +24,7 @@ OWNER_ONLY = 0o600
 
 def profiles_path() -> Path:
     """Return the path of the profiles file, which need not exist."""
-    folder = os.environ.get("RMQ_CONFIG_DIR")
-    if folder:
-        return Path(folder) / "profiles.toml"
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("rmq")) / "profiles.toml"
+    return user_folder("config", "RMQ_CONFIG_DIR") / "profiles.toml"
 
 
 def check_name(name: str) -> str:

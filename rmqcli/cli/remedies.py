@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rmqcli.cli.settings import Settings
+from rmqcli.state import NO_HOME
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
@@ -60,7 +61,7 @@ def _remedy(error: Any, settings: Settings) -> Remedy:
         return Remedy(f"; {UNREGISTERED}")
     if text := reaching_remedy(error, settings):
         return Remedy(text)
-    if text := address_remedy(error, settings) or account_remedy(error, settings):
+    if text := home_remedy(error) or address_remedy(error, settings) or account_remedy(error, settings):
         return Remedy(text)
     missing = getattr(error, "missing", None)
     if missing is None:
@@ -81,6 +82,14 @@ def reaching_remedy(error: BaseException, settings: Settings) -> str:
         return ""
     text = remedy_of(error, name_servers(settings.namesrv))
     return f"; {text}" if text else ""
+
+
+def home_remedy(error: BaseException) -> str:
+    """Return what to set where this user has no home folder."""
+    at = str(getattr(error, "filename", None) or "")
+    if not at.startswith(str(NO_HOME)):
+        return ""
+    return "; this user has no home folder: set HOME, or RMQ_CONFIG_DIR and RMQ_STATE_DIR"
 
 
 def address_remedy(error: BaseException, settings: Settings) -> str:

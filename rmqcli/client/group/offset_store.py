@@ -15,7 +15,7 @@ from typing import Protocol
 
 import trio
 
-from rmqcli.client.errors import ClientError
+from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.functions import for_each_broker
 from rmqcli.client.group.queue_life import is_younger
 from rmqcli.client.group.settings import ConsumerSettings
@@ -220,8 +220,15 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
 
 
 def offsets_file(folder: Path | None, client_id: str, group: str) -> Path:
-    """Return `~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or that path below another folder."""
-    root = Path.home() / ".rocketmq_offsets" if folder is None else folder
+    """Return `~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or that path below another folder.
+
+    Raises InvalidRequest if this user has no home folder.
+    """
+    try:
+        root = Path.home() / ".rocketmq_offsets" if folder is None else folder
+    except RuntimeError as error:
+        text = "a broadcasting consumer stores its offsets in the home folder, which this user does not have: set HOME"
+        raise InvalidRequest(text) from error
     return root / client_id / group / "offsets.json"
 
 
