@@ -18,6 +18,7 @@ FOLDERS = {
     "tests/crash/test_power_cuts.py": "crash",
     "tests/crash/test_replication.py": "crash",
     "tests/crash/test_truncation.py": "crash",
+    "tests/docs/test_containers.py": "docs",
     "tests/docs/test_programs.py": "docs",
     "tests/docs/test_python_blocks.py": "docs",
     "tests/docs/test_session_picture.py": "docs",
