@@ -26,6 +26,10 @@ class RemoteProtocolError(ProtocolError):
     """The peer violated the protocol; its connection must be closed."""
 
 
+class TlsError(RemoteProtocolError):
+    """The peer refused TLS, broke it or left the handshake; `__cause__` is OpenSSL's error, if it raised one."""
+
+
 class HeaderError(CodecError):
     """The ext fields do not form the header of the request code; `field` is the wire name."""
 

@@ -11,11 +11,11 @@ from rmqcli.broker.errors import PeerUnreachable, RemoteClosed, RemoteTimeout
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.server import Server
 from rmqcli.broker.net.session import Session
-from rmqcli.broker.net.tls.transport import broken_reason
 from rmqcli.broker.supervisor import Supervisor
 from rmqcli.codec.ids import split_address
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.signature import Signer
+from rmqcli.codec.remoting.tls import reason_of
 
 CONNECT_SECONDS = 3.0
 
@@ -92,7 +92,7 @@ async def open_peer(network: Network, address: str, tls: ssl.SSLContext | None) 
     except (OSError, ValueError, trio.TooSlowError) as error:
         raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
     except trio.BrokenResourceError as error:
-        raise PeerUnreachable(f"cannot connect to {address} by TLS: {broken_reason(error)}") from error
+        raise PeerUnreachable(f"cannot connect to {address} by TLS: {_reason(error)}") from error
 
 
 async def _secured(stream: trio.abc.Stream, host: str, tls: ssl.SSLContext) -> trio.abc.Stream:
@@ -103,3 +103,10 @@ async def _secured(stream: trio.abc.Stream, host: str, tls: ssl.SSLContext) -> t
         await trio.aclose_forcefully(secured)
         raise
     return secured
+
+
+def _reason(error: trio.BrokenResourceError) -> str:
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+        return reason_of(cause)
+    return "the peer closed the connection during the handshake: it may not accept TLS"

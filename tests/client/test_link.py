@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from rmqcli.client.wire.link import MAX_QUEUED, Link
 from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream, opened
 from rmqcli.codec.codes import RPC_RESPONSE
-from rmqcli.codec.errors import BodyError
+from rmqcli.codec.errors import BodyError, TlsError
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.frame import encode_frame
@@ -393,7 +392,7 @@ class Broken:
         (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer"),
         (trio.BrokenResourceError("pipe"), "pipe"),
         (trio.ClosedResourceError(), "ClosedResourceError"),
-        (ssl.SSLError(1, "bad record"), "bad record"),
+        (TlsError("TLS: bad record"), "TLS: bad record"),
     ],
 )
 @pytest.mark.parametrize("reading", [True, False])

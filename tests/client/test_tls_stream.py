@@ -13,6 +13,7 @@ import trio.testing
 from rmqcli.client.wire.link import Outbox
 from rmqcli.client.wire.streams import DirectStream, Stream, TcpStream
 from rmqcli.client.wire.tls_stream import TlsStream, tls_stream
+from rmqcli.codec.errors import TlsError
 from tests.certificates import Certificates, make_certificates
 
 Pair = tuple[TlsStream, "trio.SSLStream[trio.abc.Stream]"]
@@ -84,7 +85,7 @@ async def test_a_stream_that_cannot_write_at_once(certificates: Certificates) ->
 async def test_garbage_instead_of_records(certificates: Certificates) -> None:
     client, server = await over_sockets(certificates)
     await server.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
-    with pytest.raises(ssl.SSLError):
+    with pytest.raises(TlsError):
         await client.receive_some()
 
 
@@ -92,5 +93,21 @@ async def test_a_peer_that_leaves_during_the_handshake(certificates: Certificate
     near, far = trio.testing.memory_stream_pair()
     client = tls_stream(near, certificates.client(), "127.0.0.1")
     await far.send_stream.aclose()
-    with pytest.raises(ssl.SSLError, match="EOF"):
+    with pytest.raises(TlsError, match="ended the TLS handshake"):
         await client.do_handshake()
+
+
+async def test_a_server_that_never_ends_the_handshake(certificates: Certificates) -> None:
+    near, far = trio.testing.memory_stream_pair()
+    client = tls_stream(near, certificates.client(), "127.0.0.1")
+
+    async def endless() -> None:
+        with pytest.raises(trio.BrokenResourceError):
+            while True:
+                await far.send_all(b"\x16\x03\x03\x40\0" + bytes(16_384))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(endless)
+        with pytest.raises(TlsError, match="handshake is too long"):
+            await client.do_handshake()
+        await near.aclose()

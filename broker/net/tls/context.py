@@ -17,6 +17,7 @@ from typing import NamedTuple
 from rmqcli.broker.config.tls import TlsConfig
 from rmqcli.broker.disk import Disk
 from rmqcli.broker.errors import ConfigError
+from rmqcli.codec.remoting.tls import reason_of
 
 _BEGIN_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 _BEGIN_KEY = b"PRIVATE KEY-----"
@@ -128,7 +129,7 @@ def _load_pair(
         elif any(mark in secret for mark in _ENCRYPTED):
             reason = f"the key cannot be read: check {names.password}"
         else:
-            reason = f"the key cannot be read: {_reason(error)}"
+            reason = f"the key cannot be read: {reason_of(error)}"
         raise ConfigError(f"{names.key}={key}: {reason}") from error
 
 
@@ -145,7 +146,7 @@ def _check_certificates(
     try:
         load(cadata=content.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"{name}={path}: the certificate cannot be read: {_reason(error)}") from error
+        raise ConfigError(f"{name}={path}: the certificate cannot be read: {reason_of(error)}") from error
 
 
 def _pem(disk: Disk, name: str, path: str, mark: bytes, what: str) -> bytes:
@@ -173,7 +174,3 @@ def _as_path(content: bytes) -> Iterator[str]:
         file.write(content)
         file.flush()
         yield file.name
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or error).replace("_", " ").lower()

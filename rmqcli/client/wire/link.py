@@ -9,7 +9,6 @@ are seconds on trio's clock.
 from __future__ import annotations
 
 import math
-import ssl
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -28,7 +27,7 @@ from rmqcli.client.wire.reader import Answer, Call, Reader
 from rmqcli.client.wire.streams import SendNow, Stream, TcpStream, close_forcefully
 from rmqcli.client.wire.tls_problems import tls_problem
 from rmqcli.codec.codes import RPC_RESPONSE, ResponseCode
-from rmqcli.codec.errors import CodecError, LocalProtocolError
+from rmqcli.codec.errors import CodecError, LocalProtocolError, TlsError
 from rmqcli.codec.headers.send import SendMessageResponseHeader
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.connection import Connection, ReceiveError
@@ -165,7 +164,7 @@ class Outbox:
 
 _REPLIES = DirectReaders({ResponseCode.SUCCESS: SendMessageResponseHeader})
 """Replies to sends are read straight into their header. The general reader reads those with other fields."""
-STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
+STREAM_ERRORS = (OSError, TlsError, trio.BrokenResourceError, trio.ClosedResourceError)
 Request = RemotingCommand | SendRequest
 OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
 
@@ -213,9 +212,8 @@ class Link:
 
     def _break(self, error: BaseException) -> None:
         """End the link because of an error of its stream."""
-        cause = error if isinstance(error, ssl.SSLError) else error.__cause__
-        if isinstance(cause, ssl.SSLError):
-            self._problem, reason = tls_problem(cause)
+        if isinstance(error, TlsError):
+            self._problem, reason = tls_problem(error)
         else:
             self._problem, reason = self._refused, str(error.__cause__ or error) or type(error).__name__
         self.close(reason)

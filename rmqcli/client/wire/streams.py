@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -19,13 +18,14 @@ import trio
 from rmqcli.client.errors import ConnectionFailed, InvalidRequest
 from rmqcli.client.wire.addresses import split_address
 from rmqcli.client.wire.tls_problems import tls_problem
+from rmqcli.codec.errors import TlsError
 
 READ_SIZE = 128 * 1024
 CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
 
 
 class Stream(Protocol):
-    """The methods of a connection that a link uses (TcpStream, trio.SSLStream, streams of trio.testing).
+    """The methods of a connection that a link uses (TcpStream, TlsStream, streams of trio.testing).
 
     `send_now`, if present, saves the link a task switch for most requests; a DirectStream saves one for most
     replies.
@@ -163,13 +163,8 @@ async def opened(open_stream: OpenStream, address: str, timeout: float) -> Strea
             return await open_stream(host, port)
     except trio.TooSlowError:
         raise ConnectionFailed(address, f"no answer within {timeout:g} s") from None
-    except (OSError, UnicodeError, ssl.CertificateError, trio.BrokenResourceError) as error:
-        if ssl_error := _ssl_error(error):
-            problem, reason = tls_problem(ssl_error)
-            raise ConnectionFailed(address, reason, problem) from error
+    except TlsError as error:
+        problem, reason = tls_problem(error)
+        raise ConnectionFailed(address, reason, problem) from error
+    except (OSError, UnicodeError, trio.BrokenResourceError) as error:
         raise ConnectionFailed(address, _reason(error)) from error
-
-
-def _ssl_error(error: BaseException) -> ssl.SSLError | None:
-    cause = error.__cause__ if isinstance(error, trio.BrokenResourceError) else error
-    return cause if isinstance(cause, ssl.SSLError) else None

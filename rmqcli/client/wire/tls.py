@@ -44,6 +44,7 @@ class Tls:
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
         context.check_hostname = self.check and self.check_host
         context.verify_mode = ssl.CERT_REQUIRED if self.check else ssl.CERT_NONE
         if self.ca is not None:

@@ -1,4 +1,4 @@
-"""The client side of a TLS connection over another stream, with OpenSSL working in memory.
+"""The client side of a TLS connection over another stream.
 
 One task reads and one writes, as on the underlying stream. Data that was encrypted but not yet written is
 kept here.
@@ -12,53 +12,41 @@ import ssl
 import trio
 
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, SendNow, Stream
-
-RECORD_BYTES = 16 * 1024
-"""The maximum number of plain bytes in one TLS record."""
+from rmqcli.codec.errors import TlsError
+from rmqcli.codec.remoting.tls import TlsConnection
 
 
 class TlsStream:
-    """A stream that encrypts; call `do_handshake` first. Raises ssl.SSLError, and the errors of `inner`."""
+    """A stream that encrypts; call `do_handshake` first. Raises TlsError, and the errors of `inner`."""
 
     def __init__(self, inner: Stream, context: ssl.SSLContext, host: str) -> None:
         self._inner = inner
         self._inner_send_now: SendNow | None = getattr(inner, "send_now", None)
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._tls = TlsConnection(context, host)
         self._unsent = b""
         self._ahead = 0  # plain bytes that are encrypted already, but that the writer counts as not sent
-        self._ended = False
 
     async def do_handshake(self) -> None:
-        """Shake hands. Raises ssl.SSLError, also if the peer closes the connection."""
-        while True:
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLError:
-                # The alert tells the server why; if it cannot be sent, the error still counts.
-                with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-                    await self._flush()
-                raise
-            else:
+        """Do the handshake. Raises TlsError, also if the peer closes the connection."""
+        try:
+            is_finished = self._tls.shake()
+            while not is_finished:
                 await self._flush()
-                return
-            try:
+                is_finished = self._tls.shake(await self._inner.receive_some(READ_SIZE))
+            await self._flush()
+        except (ConnectionError, trio.BrokenResourceError):
+            self._tls.shake(b"")
+        except TlsError:
+            # The alert tells the server why; if it cannot be sent, the error still counts.
+            with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._flush()
-                data = await self._inner.receive_some(READ_SIZE)
-            except (ConnectionError, trio.BrokenResourceError) as error:
-                raise ssl.SSLEOFError("EOF occurred in the handshake") from error
-            if data:
-                self._incoming.write(data)
-            else:
-                self._incoming.write_eof()
+            raise
 
     async def send_all(self, data: bytes) -> None:
         ahead, self._ahead = self._ahead, 0
         # The first `ahead` bytes were encrypted by `send_now`; encrypting them again would send them twice.
         if rest := memoryview(data)[ahead:]:
-            self._tls.write(rest)
+            self._unsent += self._tls.encrypt(rest)
         await self._flush()
 
     def send_now(self, data: bytes) -> int:
@@ -66,10 +54,9 @@ class TlsStream:
         if self._unsent or self._ahead or self._inner_send_now is None:
             return 0
         try:
-            self._tls.write(data)
-        except ssl.SSLError:
+            encrypted = self._tls.encrypt(data)
+        except TlsError:
             return 0
-        encrypted = self._outgoing.read()
         sent = self._inner_send_now(encrypted)
         if sent == len(encrypted):
             return len(data)
@@ -78,43 +65,21 @@ class TlsStream:
         return 0
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        while True:
-            if (data := self._decrypted()) is not None:
-                if not data:  # lets a reader that goes on reading at the end be cancelled
-                    await trio.lowlevel.checkpoint()
-                return data
-            self._take(await self._inner.receive_some(max_bytes or READ_SIZE))
+        data = None
+        while (plain := self._tls.receive(data)) is None:
+            data = await self._inner.receive_some(max_bytes or READ_SIZE)
+        if not plain:  # lets a reader that goes on reading at the end be cancelled
+            await trio.lowlevel.checkpoint()
+        return plain
 
     async def aclose(self) -> None:
-        # The peer has not closed yet, so unwrap raises instead of waiting for it.
-        with contextlib.suppress(ssl.SSLError, ValueError):
-            self._tls.unwrap()
-        if self._inner_send_now is not None and not self._unsent and self._outgoing.pending:
-            self._inner_send_now(self._outgoing.read())
+        last = self._tls.close()
+        if self._inner_send_now is not None and not self._unsent and last:
+            self._inner_send_now(last)
         await self._inner.aclose()
 
-    def _take(self, data: bytes | bytearray) -> None:
-        """Accept encrypted bytes; empty means the end. Java servers close without a last TLS message."""
-        if data:
-            self._incoming.write(data)
-        else:
-            self._ended = True
-
-    def _decrypted(self) -> bytes | None:
-        """Return all plain bytes that have arrived: None if there are none, empty at the end."""
-        parts: list[bytes] = []
-        try:
-            while part := self._tls.read(RECORD_BYTES):
-                parts.append(part)
-            self._ended = True
-        except ssl.SSLWantReadError:
-            pass
-        if parts:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-        return b"" if self._ended else None
-
     async def _flush(self) -> None:
-        data, self._unsent = self._unsent + self._outgoing.read(), b""
+        data, self._unsent = self._unsent + self._tls.to_send(), b""
         if data:
             await self._inner.send_all(data)
 
@@ -130,10 +95,7 @@ class DirectTlsStream(TlsStream):
 
     def read_now(self, max_bytes: int) -> bytes | None:
         """Return the bytes that have arrived: None if there are none, empty at the end."""
-        data = self._read_inner_now(max_bytes)
-        if data is not None:
-            self._take(data)
-        return self._decrypted()
+        return self._tls.receive(self._read_inner_now(max_bytes))
 
 
 def tls_stream(inner: Stream, context: ssl.SSLContext, host: str) -> TlsStream:

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
-from rmqcli.broker.net.tls.transport import HANDSHAKE_BYTES, TlsTransport
+from rmqcli.codec.remoting.tls import HANDSHAKE_BYTES, TlsConnection
 from tests.broker.serving import ECHO, Client, echo, over_tcp, request
 from tests.broker.tls.support import TlsServer, in_place, tls_server
 from tests.certificates import Certificates
@@ -121,7 +121,7 @@ async def test_no_step_of_a_handshake_runs_in_the_loop(
 ) -> None:
     """Which step is costly is the peer's choice: its curve, a second hello, its certificate."""
     works, steps = [False], list[bool]()
-    step = TlsTransport._step
+    step = TlsConnection.shake
 
     async def in_worker(function: Callable[..., object], *arguments: object) -> object:
         works.append(True)
@@ -130,11 +130,11 @@ async def test_no_step_of_a_handshake_runs_in_the_loop(
         finally:
             works.pop()
 
-    def counted(transport: TlsTransport) -> bool:
+    def counted(connection: TlsConnection, data: bytes) -> bool:
         steps.append(works[-1])
-        return step(transport)
+        return step(connection, data)
 
-    monkeypatch.setattr(TlsTransport, "_step", counted)
+    monkeypatch.setattr(TlsConnection, "shake", counted)
     more = {"need_client_auth": "require", "trustCertPath": str(certificates.ca)}
     acceptor = TlsAcceptor(certificates.server(**more), in_thread=in_worker)
     await acceptor.load()
