@@ -103,6 +103,7 @@ Barrier = Callable[[], Awaitable[object]]
 """Work that must end before a reply is sent. An exception of it becomes the reply."""
 
 REPLIES_PER_WRITE = 32
+"""Replies to a long read that are sent with one write; the peer works on them during the next ones."""
 
 _log = logging.getLogger("rmqcli.broker.net.server")
 

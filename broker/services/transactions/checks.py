@@ -140,6 +140,7 @@ class _Scan:
         self._broker = broker
         self._started = broker.now_ms()
         self._wrote = False
+        # Retention may have removed what the saved offset refers to, and a power cut the end of the queue.
         self._position = min(max(_progress(broker, _TOPIC), low), high)
         self._ops = OpQueue(broker.store, _progress(broker, SystemTopic.TRANS_OP_HALF), self._position)
 
@@ -227,6 +228,7 @@ class _Scan:
         return True
 
     def _postpone(self, half: MessageExt, properties: dict[str, str]) -> bool:
+        # A copy of a copy still names the first one, which is the one that the producer's op message names.
         properties.setdefault(P.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         properties[P.WAIT] = "false"
         copy = self._copy(half, properties)

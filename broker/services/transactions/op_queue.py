@@ -71,6 +71,7 @@ class OpQueue:
         self.late.update(set(half_offsets) - wanted)
         self._open[operation] = len(wanted)
         for offset in wanted:
+            # Both a producer's late reply and a check may end a half message: the last op message counts.
             earlier = self._of.get(offset)
             self._of[offset] = operation
             if earlier is not None:

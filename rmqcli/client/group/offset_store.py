@@ -211,6 +211,7 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
         self._saved.pop(queue, None)
 
     async def _send(self, queues: list[MessageQueue], *, sure: bool) -> None:
+        # The queues are those of one broker: after the first error, the others are left for the next time.
         with contextlib.suppress(ClientError):
             for queue in queues:
                 offset = self._table.get(queue)
@@ -289,6 +290,7 @@ class LocalFileOffsetStore(_Memory):
         with self._alone():
             # Read again under the lock: another consumer may have written since `load`.
             table = dict(known)
+            # A file that was damaged since `load` is replaced by what this consumer knows.
             with contextlib.suppress(OffsetFileDamaged):
                 table.update(self._load())
             self._replace({**table, **moved})

@@ -118,13 +118,14 @@ class Rebalance(ABC):
         queues = sorted(route.subscribe)
         if not self._shared:
             return Share(queues, queues)
+        # The lowest ID is that of the master or, without one, of a slave, which has the same members.
         clients = await self._clients([table[min(table)] for table in route.brokers.values() if table])
         if not clients:
             return None
         me = self._instance.client_id
         if me not in clients:
             log.warning("%s is not in the group %s that the broker knows", me, self._group)
-            return Share(queues, [])
+            return Share(queues, [])  # the others divide all queues among themselves
         try:
             return Share(queues, list(self._allocate(me, queues, sorted(clients))))
         except Exception:  # raised by a strategy of the application; the assignment stays until it works

@@ -118,7 +118,7 @@ class OrderlyService:
             self._state.acknowledge(held, held.commit())
             return 0.0
         if result is OrderlyResult.SUCCESS:
-            return 0.0
+            return 0.0  # without auto_commit, the messages stay taken until the listener returns COMMIT
         if result is OrderlyResult.COMMIT:
             self._state.acknowledge(held, held.commit())
             return 0.0

@@ -148,6 +148,7 @@ class PushRebalance(Rebalance):
         subscription = state.subscriptions.get(topic)
         if subscription is not None and not state.settings.broadcasting:
             subscription.renew(state.instance.now_ms())
+        # Before the first pull: a broker refuses a pull with a version of the subscription it does not know.
         await state.announce()
         for one in found:
             self._begin(one)

@@ -21,9 +21,6 @@ MAX_GAP = 1 << 20
 A larger gap means that the number is damaged.
 """
 MAX_OFFSET = (1 << 56) - 1
-# Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java
-# `BatchConsumeQueue`).
-
 _BUFFERED = 1 << 14
 _ALL_BUFFERED = 1 << 26
 """The bytes of added entries after which all queues are written: a limit for all buffers together."""
@@ -185,6 +182,8 @@ class _BatchQueue:
 
 
 class BatchQueuesWriter:
+    """Writes batch consume queues, preallocated as a 5.x broker creates them (Java `BatchConsumeQueue`)."""
+
     def __init__(self, folder: Path, file_size: int) -> None:
         self._folder = folder
         self._file_size = file_size // UNIT.size * UNIT.size

@@ -127,7 +127,7 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
     scan = planned.scan
     copy_config(store, out)
     (out / "commitlog").mkdir()
-    stamp = 1
+    stamp = 1  # brokers take a store time of 0 for a file without records
     mended: list[int] = []
     for file in scan.files:
         stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)

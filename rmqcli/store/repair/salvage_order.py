@@ -123,6 +123,7 @@ class _LostBetween:
 def _lacks(runs: list[Run], claim: _Claim) -> bool:
     """Return True if a queue has records around the claimed one, but none with the claimed queue offset."""
     number = bisect_left(runs, claim.offset, key=_begin_of)
+    # The record itself may be in this queue, under another queue offset: it is not its own neighbour.
     behind = number + any(run.begin == claim.offset for run in runs[number : number + 1])
     before, after = runs[max(number - 1, 0) : number], runs[behind : behind + 1]
     follows = all(run.last < claim.queue_offset and run.end < claim.offset for run in before)
