@@ -91,7 +91,6 @@ async def open_mirror(
     network: Network = TCP,
     in_thread: InThread = trio.to_thread.run_sync,
     disk: Disk = REAL,
-    supervisor: Supervisor | None = None,
 ) -> AsyncIterator[Mirror]:
     """Copy the broker at `address` ("host:port") into the folder `root` inside the block.
 
@@ -100,7 +99,7 @@ async def open_mirror(
     of this implementation. Raises BrokerError (the broker does not answer), CodecError, OSError, StoreError
     (folder in use or damaged) or ServiceFailed.
     """
-    supervisor = supervisor or Supervisor()
+    supervisor = Supervisor()
     peers = Peers("mirror", network=network, supervisor=supervisor, tls=lambda: tls, signer=signer)
     async with open_services(supervisor) as connections:
         await connections.nursery.start(peers.run)

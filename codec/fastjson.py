@@ -45,6 +45,7 @@ MAX_NUMBER: Final = 64
 MAX_KEY_MEMBERS: Final = 4
 MAX_KEY_TEXT: Final = 512
 """Limits of an object that a key refers to, because it is written out for each of its keys."""
+MAX_EXPANDED: Final = 4_000_000
 _CHARACTERS: Final = 64
 """The number of characters of a text that count as one more value of a walk."""
 
@@ -272,14 +273,14 @@ def _parse(text: bytes | bytearray | memoryview | str) -> _Parser:
     return _Parser(text)
 
 
-def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_000_000) -> Any:
+def loads_finite(text: bytes | bytearray | memoryview | str) -> Any:
     """Read a value that can be walked. Raises BodyError also if references make it endless, or its
-    `expanded_size` larger than `limit`.
+    `expanded_size` larger than MAX_EXPANDED.
     """
     parser = _parse(text)
     root = parser.document()
     if parser.refers:
-        expanded_size(root, limit)
+        expanded_size(root, MAX_EXPANDED)
     return root
 
 

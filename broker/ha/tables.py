@@ -34,8 +34,6 @@ _log = logging.getLogger(__name__)
 class TableCopies:
     """Copies the tables of a master. `master` returns it, None while none is known. `deletions` deletes the
     topics and groups that the master has deleted.
-
-    `copied` is the time (trio's) of the last copy, None before the first.
     """
 
     topics: TopicTable
@@ -46,7 +44,6 @@ class TableCopies:
     master: Callable[[], MasterPeer | None]
     deletions: Deletions | None = None
     trouble: str = ""
-    copied: float | None = None
     _wanted: trio.Event = field(default_factory=trio.Event)
     _unknown: set[str] = field(default_factory=set)
     """Unknown topics for which a copy was requested since the last regular one."""
@@ -92,7 +89,6 @@ class TableCopies:
             self.trouble = str(error)
             return False
         self.trouble = ""
-        self.copied = trio.current_time()
         return True
 
     def _take(self, tables: Tables) -> None:

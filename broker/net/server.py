@@ -107,15 +107,15 @@ class Server:
                 trio.lowlevel.notify_closing(listener)
                 listener.close()
 
-    async def serve_stream(self, stream: trio.abc.Stream, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
+    async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Serve one connection over any trio stream until it ends."""
         async with open_services(self._supervisor) as services:
             self._start(services)
-            await self.serve_transport(StreamTransport(stream), peer)
+            await self.serve_transport(StreamTransport(stream))
 
     async def serve_transport(self, transport: Transport, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
         """Serve one connection until it ends. Bytes sent outside of a batch wait until `serve` runs."""
-        await self._run(self._session(transport, peer, ("127.0.0.1", 0)))
+        await self._run(self._session(transport, peer))
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> Session:
         """Serve a connection that this node opened, like an accepted one. Raises RemoteClosed unless `serve`
@@ -123,7 +123,7 @@ class Server:
         if self._nursery is None:
             await trio.aclose_forcefully(stream)
             raise RemoteClosed(f"{self._name} is not running")
-        session = self._session(StreamTransport(stream), peer, ("", 0))
+        session = self._session(StreamTransport(stream), peer)
         await self._nursery.start(self._run, session)
         return session
 
@@ -155,10 +155,7 @@ class Server:
                 _log.warning("%s: connection of %s refused: %s", self._name, peer, refusal)
                 sock.close()
                 continue
-            local = sock.getsockname()
-            session = self._session(
-                SocketTransport(sock, self._read_buffer), (peer[0], peer[1]), (local[0], local[1])
-            )
+            session = self._session(SocketTransport(sock, self._read_buffer), (peer[0], peer[1]))
             nursery.start_soon(self._run, session)
 
     def _refusal(self, sock: socket.socket) -> str:
@@ -172,11 +169,10 @@ class Server:
             )
         return ""
 
-    def _session(self, transport: Transport, peer: tuple[str, int], local: tuple[str, int]) -> Session:
+    def _session(self, transport: Transport, peer: tuple[str, int]) -> Session:
         session = Session(
             transport,
             peer=peer,
-            local=local,
             limits=self._limits.session,
             wake=self._request_flush,
             direct=self._direct,

@@ -28,7 +28,8 @@ from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.frame import NO_DIRECT, DirectReaders, encode_frame, encode_frame_head
 
 COMMANDS_AT_ONCE = 32
-"""Maximum number of commands that are decoded before the first of them is handled."""
+"""Maximum number of commands that are decoded before the first of them is handled; a long read has
+thousands."""
 LONG_BODY = 64 * 1024
 """Minimum size in bytes of a body that is sent without a copy."""
 LONG_SEND = 64 * 1024
@@ -51,7 +52,7 @@ class _Waiter:
 class Session:
     """A connection of a server, open until `closed`.
 
-    `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port", as in Java.
+    `id` is unique in this process. `peer` is (host, port), `peer_text` "ip:port", as in Java.
     Long work for the connection is divided by `turns`. `is_known` is True once a request of the peer was
     admitted.
     """
@@ -76,7 +77,6 @@ class Session:
         "in_batch",
         "is_active",
         "is_known",
-        "local",
         "outgoing_bytes",
         "peer",
         "peer_text",
@@ -90,7 +90,6 @@ class Session:
         transport: Transport,
         *,
         peer: tuple[str, int],
-        local: tuple[str, int],
         limits: SessionLimits,
         wake: Callable[[Session], None],
         direct: DirectReaders = NO_DIRECT,
@@ -110,7 +109,6 @@ class Session:
         self.peer = peer
         self.peer_text = join_address(*peer)
         self._packed_peer: bytes | None = None
-        self.local = local
         self.closed = False
         self.in_batch = False
         self.is_active = False

@@ -93,12 +93,6 @@ class SegmentList:
         self._spare: Segment | None = None
         self._gone = self._has_removed = False
 
-    def load(self, *, derived: bool = False) -> bool:
-        """Call `survey`, then `open`; return the result of `survey`."""
-        is_whole = self.survey(derived=derived)
-        self.open()
-        return is_whole
-
     def survey(self, *, derived: bool = False) -> bool:
         """Find the files of the folder without changing anything. Blocks.
 

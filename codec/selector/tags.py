@@ -31,11 +31,6 @@ def tag_codes(tags: Set[str]) -> frozenset[int]:
     return frozenset(map(tags_code, tags))
 
 
-def accepts_tag(tags: Set[str], tag: str | None) -> bool:
-    """Return True if a message with this TAGS value is selected."""
-    return not tags or tag in tags
-
-
 def accepts_code(codes: Set[int], code: int) -> bool:
     """Return True if a queue entry with this tags code may be selected."""
     return not codes or code in codes

@@ -52,9 +52,9 @@ def resolve(namesrv: str | None = None, profile_name: str | None = None) -> Endp
     return found
 
 
-def name_servers(namesrv: str | None = None, profile_name: str | None = None) -> str:
+def name_servers(namesrv: str | None = None) -> str:
     """Return only the addresses of the name servers. Raise as `resolve` does."""
-    return resolve(namesrv, profile_name).namesrv
+    return resolve(namesrv).namesrv
 
 
 def environment_name_servers() -> str | None:

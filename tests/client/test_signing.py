@@ -28,7 +28,7 @@ from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.remoting.signature import is_signed_with
+from rmqcli.codec.remoting.signature import Mac, is_signed
 
 SECRET = "very-secret-key"
 ACCOUNT = Credentials("rocketmq2", SECRET, "a-token")
@@ -50,7 +50,7 @@ class Seen:
         self.codes.add(request.code)
         self.topics.add(ext.get("b", ""))
         keys = (ext.get(ACCESS_KEY), ext.get(SECURITY_TOKEN))
-        if keys != ("rocketmq2", "a-token") or not is_signed_with(SECRET, request):
+        if keys != ("rocketmq2", "a-token") or not is_signed(Mac(SECRET), request):
             self.unsigned.append(f"{RequestCode(request.code).name} {ext}")
 
 

@@ -55,7 +55,7 @@ from rmqcli.codec.names import (
 )
 from rmqcli.codec.properties import decode_properties, encode_properties, properties_problem, sound_text
 from rmqcli.codec.records.reading import decode_record
-from rmqcli.codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
+from rmqcli.codec.selector import accepts_code, parse_tags, tag_codes, tag_subscription
 from tests.codec.samples import make_record
 
 ZSTD: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
@@ -475,9 +475,6 @@ class TestTags:
         assert accepts_code(codes, 2598919)
         assert not accepts_code(codes, 0)
         assert accepts_code(frozenset(), 0)
-        assert accepts_tag(frozenset(), None)
-        assert accepts_tag({"a"}, "a")
-        assert not accepts_tag({"a"}, None)
 
     def test_subscription(self) -> None:
         data = tag_subscription("TopicA", "TagB || TagA", 1795222484339)

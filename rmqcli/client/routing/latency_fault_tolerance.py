@@ -35,7 +35,6 @@ class LatencyFaults:
     """The latencies measured by one producer."""
 
     def __init__(self, rng: random.Random) -> None:
-        self._random = rng
         self._faults: dict[str, _Fault] = {}
         self._turn = rng.randrange(1 << 31)
 

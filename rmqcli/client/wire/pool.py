@@ -65,7 +65,6 @@ class Pool:
         nursery: Callable[[], trio.Nursery],
         open_stream: OpenStream,
         on_request: OnRequest | None = None,
-        connect_timeout: float = CONNECT_TIMEOUT,
         on_open: Callable[[str], None] = lambda address: None,
         *,
         vip: bool = False,
@@ -76,7 +75,6 @@ class Pool:
         self._nursery = nursery
         self._open_stream = open_stream
         self._on_request = on_request
-        self._connect_timeout = connect_timeout
         self._on_open = on_open
         self._vip = vip
         self._map = address_map or AddressMap()
@@ -151,7 +149,7 @@ class Pool:
         return left
 
     async def _connect(self, address: str, timeout: float, connect_timeout: float | None) -> Link:
-        limit = max(0.0, min(timeout, connect_timeout or self._connect_timeout))
+        limit = max(0.0, min(timeout, connect_timeout or CONNECT_TIMEOUT))
         lock = self._opening.setdefault(address, trio.Lock())
         deadline = trio.current_time() + limit
         with trio.move_on_at(deadline):

@@ -88,13 +88,13 @@ class CommitLogFiles:
         if _is_written_to(folder):
             self.files = as_written(self.files)
 
-    def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
+    def records(self, *, from_offset: int = 0) -> Iterator[tuple[Place, memoryview]]:
         """Yield every record with the bytes of its file, which are valid until the iterator is advanced.
 
         A file is walked from its first byte, the only one known to start a record. Raises CorruptionError,
         with file and byte in its text, at damage.
         """
-        for file in self.files[from_file:]:
+        for file in self.files:
             if file.base is not None and file.base + file.size <= from_offset:
                 continue
             with naming_damage(file), mapped(file) as data:

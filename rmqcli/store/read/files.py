@@ -151,10 +151,9 @@ def extents(handle: int, start: int, stop: int) -> Iterator[Extent]:
         start = end
 
 
-def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
-    """Return the number of bytes of [start, stop) that are not in holes."""
-    bounds = data_extents(file, start, file.size if stop is None else stop)
-    return sum(end - begin for begin, end in bounds)
+def data_size(file: NamedFile) -> int:
+    """Return the number of bytes that are not in holes."""
+    return sum(end - begin for begin, end in data_extents(file, 0, file.size))
 
 
 @contextmanager

@@ -71,15 +71,13 @@ class QueueStatistics:
     first: int = 0
     last: int = -1
     size: int = 0
-    first_commit_log_offset: int = 0
-    last_commit_log_offset: int = 0
     tags_codes: Counter[int] = field(default_factory=Counter)
 
     def add(self, entry: QueueEntry) -> None:
         if not self.entries:
-            self.first, self.first_commit_log_offset = entry.queue_offset, entry.commit_log_offset
+            self.first = entry.queue_offset
         self.entries += 1
-        self.last, self.last_commit_log_offset = entry.queue_offset, entry.commit_log_offset
+        self.last = entry.queue_offset
         self.size += entry.size
         self.tags_codes[entry.tags_code] += 1
 

@@ -75,11 +75,6 @@ def shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
         yield some
 
 
-_BLOCK_ENTRIES = 1 << 13
-_FEW_ENTRIES = 16
-"""Up to this number, entries are checked faster one by one than together."""
-
-
 class Repairs:
     """Holes that a broker repairs on its next start.
 

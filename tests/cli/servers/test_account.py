@@ -16,7 +16,7 @@ from rmqcli.cli.profiles import load_profiles, profiles_path, save_file
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import Credentials
 from rmqcli.codec.codes import RequestCode as R
-from rmqcli.codec.remoting.signature import is_signed_with
+from rmqcli.codec.remoting.signature import Mac, is_signed
 from tests.cli.conftest import Run
 from tests.cli.servers.scripted import Peers
 from tests.client.scripted import refuse
@@ -176,7 +176,7 @@ def test_a_refusal_names_key_resource_and_permission(
     assert "No default permission for topic:orders; SUB on topic orders is missing" in refused.err
     assert refused.err.endswith(" (signed as rocketmq2)\n") and "X.java" not in refused.err
     asked = next(one for one in peers.a.asked if one.code == R.GET_BROKER_CONFIG)
-    assert is_signed_with(SECRET, asked)
+    assert is_signed(Mac(SECRET), asked)
     peers.both(R.GET_BROKER_CONFIG, refuse(16, "username cannot be null."))
     unsigned = cli("broker", "config", "show", "-b", "broker-a", "--json")
     assert unsigned.code == ExitCode.NOT_PERMITTED
