@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -22,6 +22,8 @@ from rmqcli.client import (
     SendResult,
     SendStatus,
 )
+from rmqcli.client.hooks import Sending
+from rmqcli.client.produce.outgoing import COMPRESS_IN_THREAD
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
@@ -130,14 +132,109 @@ async def test_callback_runs_in_the_context_of_its_sender(
     assert told == ["a", "b"]
 
 
-async def test_tasks_are_used_again(server: Server, network: Network, autojump_clock: Any) -> None:
+def tasks() -> int:
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+async def test_a_send_has_no_task(server: Server, network: Network, autojump_clock: Any) -> None:
+    outcomes: list[SendResult | Exception] = []
     async with producing(network) as producer:
+        await producer.send(message())
+        await trio.testing.wait_all_tasks_blocked()
+        before = tasks()
+        server.replies[SEND] = silent
+        for _ in range(9):
+            await producer.send_soon(message(), outcomes.append)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (server.count(SEND), tasks()) == (10, before)
+        server.replies[SEND] = sent
+    assert [type(outcome) for outcome in outcomes] == [RequestTimeout] * 9
+
+
+async def test_tasks_of_callbacks_are_used_again(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    async def callback(outcome: object) -> None:
+        await trio.sleep(1)
+
+    async with producing(network) as producer:
+        await producer.send(message())
+        await trio.testing.wait_all_tasks_blocked()
+        before = tasks()
         for _ in range(9):
             for _ in range(3):
-                await producer.send_soon(message())
-            await trio.sleep(1)
-        children = producer.instance.nursery.child_tasks
-        assert sum(task.name == "send" for task in children) == 3
+                await producer.send_soon(message(), callback)
+            await trio.sleep(2)
+        assert tasks() == before + 3
+
+
+async def test_a_send_whose_connection_is_lost_gets_a_task_and_goes_on(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    outcomes: list[SendResult | Exception] = []
+    async with producing(network) as producer:
+        await producer.send(message())
+        server.replies[SEND] = silent
+        for _ in range(9):
+            await producer.send_soon(message(), outcomes.append)
+        await trio.testing.wait_all_tasks_blocked()
+        server.replies[SEND] = sent
+        await server.drop()
+    assert [type(outcome) for outcome in outcomes] == [SendResult] * 9
+    assert (server.count(SEND), server.opened) == (19, 2)
+
+
+async def test_a_send_that_compresses_a_long_body_gets_a_task(server: Server, network: Network) -> None:
+    outcomes: list[SendResult | Exception] = []
+    async with producing(network) as producer:
+        await producer.send(message())
+        await producer.send_soon(message("x" * COMPRESS_IN_THREAD), outcomes.append)
+        assert server.count(SEND) == 1
+    assert [type(outcome) for outcome in outcomes] == [SendResult]
+
+
+async def test_a_send_gets_a_task_while_the_connection_has_no_room(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    outcomes: list[SendResult | Exception] = []
+    async with producing(network, compression=None) as producer:
+        await producer.send(message())
+        for _ in range(9):
+            await producer.send_soon(message("x" * 2**20), outcomes.append)
+        before = tasks()
+        await producer.send_soon(message(), outcomes.append)
+        assert tasks() == before + 1
+    assert [type(outcome) for outcome in outcomes] == [SendResult] * 10
+
+
+async def test_a_hook_sees_the_cancellation_of_a_send(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    ends: list[type[BaseException] | None] = []
+    current = ContextVar("current", default="outside")
+
+    class Hook:
+        @contextmanager
+        def send(self, sending: Sending) -> Iterator[None]:
+            token = current.set("sending")
+            try:
+                yield
+            except BaseException as error:
+                ends.append(type(error))
+                raise
+            finally:
+                current.reset(token)
+
+    async with producing(network) as first:
+        with trio.move_on_after(1):
+            async with Producer("PG", instance=first.instance, hook=Hook(), send_timeout=60) as producer:  # type: ignore[arg-type]
+                await producer.send(message())
+                server.replies[SEND] = silent
+                for _ in range(3):
+                    await producer.send_soon(message())
+                await trio.sleep_forever()
+        server.replies[SEND] = sent
+    assert ends == [trio.Cancelled] * 3
 
 
 async def test_queue_that_is_asked_for(server: Server, network: Network, autojump_clock: Any) -> None:

@@ -3,26 +3,38 @@
 The run starts with the first client of the loop and ends with the last. Trio and asyncio take turns in one
 thread, so a call costs no lock and no wake-up of another thread; trio's wait for sockets uses a thread while
 nothing else runs. A task of the loop keeps the run: asyncio.run, which cancels all tasks in the end, closes
-clients that are still open.
+clients that are still open. Clients of a loop that was closed without that are closed when the thread opens
+clients on another loop, at the latest at the exit of the interpreter, within EXIT seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import outcome
 import trio
 
-from rmqcli.client.bridge.calls import Call, Calls, Finish, Life
+from rmqcli.client.bridge.life import Life
+from rmqcli.client.calls import Call, Calls, Finish, closed
 from rmqcli.client.errors import ClientError, InvalidRequest
+from rmqcli.client.wire.detached import attached, step
 
+EXIT = 5.0
+
+log = logging.getLogger("rmqcli.client.aio")
 T = TypeVar("T")
 _guests: dict[asyncio.AbstractEventLoop, Guest] = {}
+_guest: trio.lowlevel.RunVar[Guest] = trio.lowlevel.RunVar("guest")
 
 
 class Guest:
@@ -30,32 +42,60 @@ class Guest:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.lives: set[OpenClient] = set()
-        self.ending = False
+        self.ending = self.finishing = False
         self.loop = loop
+        self.thread = threading.current_thread()
+        self._jobs = SimpleQueue[Callable[[], object]]()
         self._calls = Calls()
         self._end = trio.Event()
         self._started = loop.create_future()
         self._ended = loop.create_future()
         trio.lowlevel.start_guest_run(
-            self._calls.run,
-            partial(self._started.set_result, None),
-            self._end,
+            self._main,
             run_sync_soon_threadsafe=self._from_thread,
-            run_sync_soon_not_threadsafe=loop.call_soon,
+            run_sync_soon_not_threadsafe=self._soon,
             done_callback=self._done,
             host_uses_signal_set_wakeup_fd=True,
         )
         self._keeper = loop.create_task(self._keep(), name="rmq clients")
 
-    def _from_thread(self, function: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # a loop that was closed before its clients
-            self.loop.call_soon_threadsafe(function)
+    async def _main(self) -> None:
+        _guest.set(self)
+        await self._calls.run(partial(self._started.set_result, None), self._end)
+
+    # The loop gets only the request to do the next job: a loop that is closed drops what it was given, and trio
+    # cannot go on without its next tick.
+
+    def _soon(self, job: Callable[[], object]) -> None:
+        self._jobs.put(job)
+        with suppress(RuntimeError):  # a closed loop
+            self.loop.call_soon(self._work)
+
+    def _from_thread(self, job: Callable[[], object]) -> None:
+        self._jobs.put(job)
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._work)
+
+    def _work(self) -> None:
+        with suppress(Empty):  # `finish` has done the job
+            self._jobs.get_nowait()()
+
+    def finish(self) -> None:
+        """Close all clients without the loop, which runs no more."""
+        log.warning("an event loop ended before its clients were closed: they are closed now")
+        self.finishing = True
+        until = time.monotonic() + EXIT
+        for client in list(self.lives):
+            client.begin_close(None)
+        with suppress(Empty):
+            while not self._ended.done():
+                self._jobs.get(timeout=max(0.0, until - time.monotonic()))()
+        _guests.pop(self.loop, None)
 
     def _done(self, result: outcome.Outcome[None]) -> None:
         _guests.pop(self.loop, None)
         for future in (self._started, self._ended):
-            if not future.done():
-                future.set_result(None)
+            settle(future, None, None)
 
     async def _keep(self) -> None:
         while not self._ended.done():
@@ -79,21 +119,44 @@ class Guest:
     async def until_ended(self) -> None:
         await asyncio.wait([self._ended])
 
-    def start(self, function: Callable[[], Awaitable[object]], finish: Finish) -> Call:
+    def start(
+        self, function: Callable[[], Awaitable[object]], finish: Finish, context: Context | None = None
+    ) -> Call:
         """Start a trio function."""
-        call = Call(function, finish, copy_context())
+        call = Call(function, finish, copy_context() if context is None else context)
         self._calls.start(call)
         return call
 
-    async def call(self, function: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, function: Callable[[], Awaitable[T]], context: Context | None = None) -> T:
         """Run a trio function and wait for its outcome. A cancellation cancels it and waits for its end."""
         future: asyncio.Future[T] = self.loop.create_future()
-        call = self.start(function, partial(settle, future))
+        call = self.start(function, partial(settle, future), context)
         try:
             return await future
         except asyncio.CancelledError:
             await self.abort(call)
             raise
+
+    async def carry(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Carry out a coroutine in the task of the caller, or in a trio task once it needs one."""
+        if self._ended.done():
+            coroutine.close()
+            raise closed()
+        context = copy_context()
+        try:
+            while (call := context.run(step, coroutine)) is not None:
+                over = self.loop.create_future()
+                call.resume = partial(settle, over, None, None)
+                await over
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        except asyncio.CancelledError as error:
+            context.run(coroutine.throw, error)
+            raise
+        try:
+            return await self.call(partial(attached, coroutine), context)
+        finally:
+            context.run(coroutine.close)
 
     async def abort(self, call: Call) -> None:
         """Cancel a call, and wait for its end, however often the waiting task is cancelled."""
@@ -112,10 +175,11 @@ def settle(future: asyncio.Future[Any], value: object, error: BaseException | No
     """Set the outcome of a future, which its owner may have cancelled."""
     if future.done():
         return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
+    with suppress(RuntimeError):  # of a closed loop, where nobody waits for the future
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
 
 
 class OpenClient:
@@ -171,6 +235,9 @@ class OpenClient:
 
 
 async def _guest_of(loop: asyncio.AbstractEventLoop) -> Guest:
+    for other in list(_guests.values()):
+        if other.loop.is_closed() and other.thread is threading.current_thread():
+            other.finish()
     guest = _guests.get(loop)
     while guest is not None and guest.ending:
         await guest.until_ended()
@@ -185,9 +252,12 @@ async def _guest_of(loop: asyncio.AbstractEventLoop) -> Guest:
 
 
 def on_loop(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """Return the trio function that runs an asyncio function, in a task of the running loop."""
+    """Return the trio function that runs an asyncio function, in a task of the loop."""
 
     async def run(*arguments: Any) -> T:
+        guest = _guest.get()
+        if guest.finishing:
+            await trio.sleep_forever()  # the client that called is being closed
         task = trio.lowlevel.current_task()
         cancelled: list[trio.lowlevel.RaiseCancelT] = []
 
@@ -202,11 +272,13 @@ def on_loop(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]
             trio.lowlevel.reschedule(task, result)
 
         def abort(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            if guest.finishing:  # the loop runs no more
+                return trio.lowlevel.Abort.SUCCEEDED
             cancelled.append(raise_cancel)
             running.cancel()
             return trio.lowlevel.Abort.FAILED  # the task ends first
 
-        running = asyncio.get_running_loop().create_task(carry_out())
+        running = guest.loop.create_task(carry_out())
         return await trio.lowlevel.wait_task_rescheduled(abort)  # type: ignore[no-any-return]
 
     return run
@@ -214,3 +286,10 @@ def on_loop(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]
 
 def _cancelled() -> ClientError:
     return ClientError("the asyncio task of a function that a client called was cancelled")
+
+
+@atexit.register
+def _at_exit() -> None:
+    for guest in list(_guests.values()):
+        if guest.thread is threading.current_thread():
+            guest.finish()

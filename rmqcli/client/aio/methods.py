@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from rmqcli.client.aio.guest import Guest, OpenClient, on_loop
-from rmqcli.client.bridge.calls import closed
+from rmqcli.client.calls import closed
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.functions import is_async
 from rmqcli.client.instance import Client as TrioClient
@@ -32,6 +32,19 @@ def hosted(
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         guest: Guest = self._guest
         return await guest.call(partial(method, self._trio, *args, **kwargs))
+
+    return call
+
+
+def carried(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the method for asyncio of an async method whose coroutine can be detached."""
+
+    @wraps(method)
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        guest: Guest = self._guest
+        return await guest.carry(method(self._trio, *args, **kwargs))
 
     return call
 

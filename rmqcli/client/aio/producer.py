@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextvars import copy_context
 from functools import partial
 from typing import TypeVar, Unpack
 
 from rmqcli.client.aio.guest import settle
-from rmqcli.client.aio.methods import Client, documented, hostable, hosted
-from rmqcli.client.bridge.calls import closed
+from rmqcli.client.aio.methods import Client, carried, documented, hostable, hosted
 from rmqcli.client.bridge.soon import Soon
 from rmqcli.client.bridge.traces import Traceable
+from rmqcli.client.calls import closed
 from rmqcli.client.produce.producer import Producer as TrioProducer
 from rmqcli.client.produce.producer import ProducerSettings
 from rmqcli.client.produce.send_soon import IN_FLIGHT
@@ -42,8 +43,8 @@ class BaseProducer(Client[ProducerT], Traceable):
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     message_queues = hosted(TrioProducer.message_queues)
-    send = hosted(TrioProducer.send)
-    send_batch = hosted(TrioProducer.send_batch)
+    send = carried(TrioProducer.send)
+    send_batch = carried(TrioProducer.send_batch)
     send_oneway = hosted(TrioProducer.send_oneway)
     request = hosted(TrioProducer.request)
     reply = hosted(TrioProducer.reply)
@@ -71,10 +72,9 @@ class BaseProducer(Client[ProducerT], Traceable):
         future: asyncio.Future[SendResult] = guest.loop.create_future()
         if soon.closed:
             raise closed()
-        soon.put(future, message, {"queue": queue, "selector": selector, "timeout": timeout})
-        if soon.needs_wake:
-            soon.needs_wake = False
-            soon.wake()
+        soon.unsettled.add(future)
+        options = {"queue": queue, "selector": selector, "timeout": timeout}
+        soon.begin(future, message, copy_context(), options)
         return future
 
     def _settle(self, future: asyncio.Future[SendResult], outcome: SendResult | Exception | None) -> None:

@@ -15,6 +15,7 @@ import trio
 
 from rmqcli.client.errors import InvalidRequest, valid
 from rmqcli.client.instance import ClientInstance
+from rmqcli.client.wire.detached import in_task
 from rmqcli.client.wire.requests import request_of
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.compression import compress
@@ -106,6 +107,7 @@ class Preparer:
         try:
             if len(body) < COMPRESS_IN_THREAD:
                 return compress(body, kind, self._level)
+            await in_task()
             return await trio.to_thread.run_sync(compress, body, kind, self._level)
         except MissingLibrary as error:
             raise InvalidRequest(f"compression {kind}: {error}") from error

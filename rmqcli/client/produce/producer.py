@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import TypeVar, Unpack
 
@@ -161,18 +162,18 @@ class Producer(Traceable, Client):
         # Bound once: these are called for every send.
         self._cached_route = core.routes.cached
         self._ask = core.pool.request
-        self._underway = Underway(core, in_flight)
+        self.underway = Underway(core, in_flight)
 
     async def _open(self) -> None:
         self.instance.heartbeats.join_producer(self.group)
         self._requests.open()
-        self._underway.open()
+        await self.underway.open()
         if self._trace is not None:
             await self._trace.start()
 
     async def _close(self, error: BaseException | None) -> None:
         try:
-            await self._underway.close(wait=error is None)
+            await self.underway.close(wait=error is None)
         finally:
             self._requests.close()
             if self._trace is not None:
@@ -219,8 +220,9 @@ class Producer(Traceable, Client):
         cancellation, they are cancelled: no callback is called, and the messages may or may not have been
         stored.
         """
-        send = partial(self.send, message, queue=queue, selector=selector, timeout=timeout)
-        await self._underway.start(send, callback)
+        await self.underway.room()
+        send = self.send(message, queue=queue, selector=selector, timeout=timeout)
+        self.underway.begin(send, callback, copy_context())
 
     async def send_batch(
         self,

@@ -1,5 +1,7 @@
 """Asynchronous sends with callbacks (Java `send(Message, SendCallback)`).
 
+A send is a detached coroutine; it gets a task once it has to wait for something else than its reply.
+
 Limit: `in_flight` concurrent sends, including their callbacks; `send_soon` waits while it is reached. Inside
 a callback it does not wait, because callbacks that all send again would wait for each other.
 """
@@ -8,14 +10,19 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
+from typing import Any
 
 import trio
 
+from rmqcli.client.calls import Call, Calls
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.results import SendResult
+from rmqcli.client.wire import reader
+from rmqcli.client.wire.detached import attached, step
+from rmqcli.codec.remoting.command import RemotingCommand
 
 IN_FLIGHT = 1000
 TOGETHER = 32
@@ -37,24 +44,55 @@ await producer.send_soon(Message.of("orders", b"hello"), outcomes.append)
 ```
 """
 
-_Send = Callable[[], Awaitable[SendResult]]
 
+class _Send:
+    """One send and its callback, which run in `context`."""
 
-class _Worker:
-    """A task that carries out one send after another; `job` is the next one while the task is idle."""
+    __slots__ = ("_call", "_underway", "callback", "context", "coroutine")
 
-    __slots__ = ("job", "task")
+    def __init__(
+        self,
+        underway: Underway,
+        coroutine: Coroutine[Any, Any, SendResult],
+        callback: SendCallback | None,
+        context: Context,
+    ) -> None:
+        self._underway = underway
+        self.coroutine = coroutine
+        self.callback = callback
+        self.context = context
+        self._call: reader.Call | None = None
 
-    def __init__(self, job: tuple[_Send, SendCallback | None]) -> None:
-        self.job = job
-        self.task: trio.lowlevel.Task | None = None
+    def step(self) -> None:
+        try:
+            call = self.context.run(step, self.coroutine)
+        except StopIteration as done:
+            self._underway.ended(self, done.value)
+        except Exception as error:  # passed to the callback, as `send` would raise it
+            self._underway.ended(self, error)
+        else:
+            self._call = call
+            if call is None:
+                self.attach()
+            else:
+                call.resume = self._resume
+
+    def _resume(self) -> None:
+        assert self._call is not None
+        if isinstance(self._call.answer, RemotingCommand):
+            self.step()
+        else:  # the connection is being closed, so this is no time for another attempt
+            self.attach()
+
+    def attach(self) -> None:
+        """Let a task carry out the rest."""
+        if self._call is not None:
+            self._call.resume = None
+        self._underway.attach(self)
 
 
 class Underway:
-    """The asynchronous sends of one producer, between `open` and `close`.
-
-    Starting a task costs as much as a send, so idle tasks are reused.
-    """
+    """The asynchronous sends of one producer, between `open` and `close`."""
 
     def __init__(self, instance: ClientInstance, limit: int) -> None:
         if limit < 1:
@@ -64,13 +102,25 @@ class Underway:
         self._open = False
         self._running = 0
         self._since_turn = 0
-        self._idle: list[_Worker] = []
-        self._scopes: set[trio.CancelScope] = set()
+        self._detached: set[_Send] = set()
+        self._calls = Calls()
+        self._end, self._ended = trio.Event(), trio.Event()
+        self._ended.set()
         self._calling: set[trio.lowlevel.Task] = set()
         self._waiting = trio.lowlevel.ParkingLot()
         self._closing = trio.lowlevel.ParkingLot()
 
-    def open(self) -> None:
+    async def open(self) -> None:
+        started, self._ended = trio.Event(), trio.Event()
+
+        async def run() -> None:
+            try:
+                await self._calls.run(started.set, self._end)
+            finally:
+                self._ended.set()
+
+        self._instance.start(run, "sends")
+        await started.wait()
         self._open = True
 
     async def close(self, *, wait: bool) -> None:
@@ -81,14 +131,14 @@ class Underway:
         finally:
             self._open = False
             self._waiting.unpark_all()
-            for scope in self._scopes:
-                scope.cancel()
+            for send in list(self._detached):
+                send.attach()  # only tasks can be cancelled
+            self._end.set()
             with trio.CancelScope(shield=True):
-                while self._scopes:
-                    await self._closing.park()
+                await self._ended.wait()
 
-    async def start(self, send: _Send, callback: SendCallback | None) -> None:
-        """Return when `send` is about to start."""
+    async def room(self) -> None:
+        """Wait while the limit is reached."""
         self._check_open()
         self._since_turn += 1
         if self._since_turn < TOGETHER:
@@ -100,74 +150,85 @@ class Underway:
         while self._open and self._running >= self._limit and not self._is_callback():
             await self._waiting.park()
             self._since_turn = 0
-        self._check_open()
-        job = send, callback
+
+    def begin(
+        self, send: Coroutine[Any, Any, SendResult], callback: SendCallback | None, context: Context
+    ) -> None:
+        """Begin a send, whatever the limit. Outside of tasks, only the thread of the run may call this."""
+        if not self._open:
+            send.close()
+            self._check_open()
         self._running += 1
-        if self._idle:
-            worker = self._idle.pop()
-            assert worker.task is not None
-            worker.job = job
-            worker.task.context = copy_context()  # the context that a new task would have
-            trio.lowlevel.reschedule(worker.task)
-        else:
-            self._begin(_Worker(job))
+        one = _Send(self, send, callback, context)
+        self._detached.add(one)
+        one.step()
 
     def _check_open(self) -> None:
         if not self._open:
             raise InvalidRequest("a producer sends only inside its `async with` block")
 
-    def _begin(self, worker: _Worker) -> None:
-        async def run() -> None:
-            try:
-                await self._work(worker)
-            finally:
-                self._scopes.discard(scope)
-                if not self._scopes:
-                    self._closing.unpark_all()
-
-        scope = self._instance.start(run, "send")
-        self._scopes.add(scope)
-
-    async def _work(self, worker: _Worker) -> None:
-        """Carry out sends until there are more idle tasks than sends may run."""
-
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            self._idle.remove(worker)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        worker.task = trio.lowlevel.current_task()
-        while len(self._idle) < self._limit:
-            try:
-                await self._carry_out(*worker.job)
-            finally:
-                self._running -= 1
-                if self._waiting:
-                    self._waiting.unpark()
-                if not self._running:
-                    self._closing.unpark_all()
-            self._idle.append(worker)
-            await trio.lowlevel.wait_task_rescheduled(give_up)
-
     def _is_callback(self) -> bool:
         return trio.lowlevel.current_task() in self._calling
 
-    async def _carry_out(self, send: _Send, callback: SendCallback | None) -> None:
+    def attach(self, send: _Send) -> None:
+        self._detached.discard(send)
+        self._in_task(send, self._carry_out(send))
+
+    def _in_task(self, send: _Send, rest: Coroutine[Any, Any, None]) -> None:
+        self._calls.start(Call(lambda: rest, self._called, send.context))
+
+    async def _carry_out(self, send: _Send) -> None:
         outcome: SendResult | Exception
         try:
-            outcome = await send()
-        except Exception as error:  # passed to the callback, as `send` would raise it
+            outcome = await attached(send.coroutine)
+        except Exception as error:
             outcome = error
-        if callback is None:
+        said = self._call_back(send, outcome)
+        if said is not None:
+            await self._await(said)
+
+    def ended(self, send: _Send, outcome: SendResult | Exception) -> None:
+        """Call back after a send without a task."""
+        self._detached.discard(send)
+        said = send.context.run(self._call_back, send, outcome)
+        if said is None:
+            self._leave()
+        else:
+            self._in_task(send, self._await(said))
+
+    def _call_back(self, send: _Send, outcome: SendResult | Exception) -> Awaitable[object] | None:
+        """Call back, unless the producer has been left. Return what is to be awaited, if anything."""
+        if not self._open:
+            return None
+        if send.callback is None:
             if isinstance(outcome, Exception):
                 log.warning("a message was not sent: %s", outcome)
-            return
+            return None
+        try:
+            said = send.callback(outcome)
+        except Exception:  # raised by the application; it must not end other sends
+            log.exception("the callback of a send failed")
+            return None
+        return said if said is not None and inspect.isawaitable(said) else None
+
+    async def _await(self, said: Awaitable[object]) -> None:
         task = trio.lowlevel.current_task()
         self._calling.add(task)
         try:
-            said = callback(outcome)
-            if said is not None and inspect.isawaitable(said):
-                await said
-        except Exception:  # raised by the application; it must not end other sends
+            await said
+        except Exception:
             log.exception("the callback of a send failed")
         finally:
             self._calling.discard(task)
+
+    def _called(self, _: object, error: BaseException | None) -> None:
+        self._leave()
+        if error is not None and self._open:
+            raise error
+
+    def _leave(self) -> None:
+        self._running -= 1
+        if self._waiting:
+            self._waiting.unpark()
+        if not self._running:
+            self._closing.unpark_all()

@@ -23,6 +23,7 @@ from rmqcli.client.errors import (
     RequestTimeout,
     UnexpectedReply,
 )
+from rmqcli.client.wire.detached import in_task
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, request_of
 from rmqcli.codec.bodies.route import MAX_QUEUES, TopicRouteData, subscribe_queues
@@ -145,6 +146,7 @@ class Routes:
         route = self.cached(topic)
         if route is not None and (create or not route.fallback):
             return route
+        await in_task()
         deadline = trio.current_time() + timeout
         # Waiting for the lock takes at most as long as the request of the task that holds it; with the slack,
         # the error of that request comes first.

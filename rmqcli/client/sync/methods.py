@@ -11,7 +11,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from rmqcli.client.bridge.calls import closed
+from rmqcli.client.calls import closed
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.functions import is_async
 from rmqcli.client.instance import Client as TrioClient

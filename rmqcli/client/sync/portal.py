@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 import trio
 
-from rmqcli.client.bridge.calls import Call, Calls, Life
+from rmqcli.client.bridge.life import Life
+from rmqcli.client.calls import Call, Calls
 from rmqcli.client.errors import InvalidRequest, UsedAfterFork
 
 EXIT = 5.0

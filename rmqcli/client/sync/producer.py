@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import trio
 
-from rmqcli.client.bridge.calls import closed
 from rmqcli.client.bridge.soon import Soon
 from rmqcli.client.bridge.traces import Traceable
+from rmqcli.client.calls import closed
 from rmqcli.client.errors import UsedAfterFork
 from rmqcli.client.produce.producer import Producer as TrioProducer
 from rmqcli.client.produce.producer import ProducerSettings
@@ -74,12 +75,11 @@ class BaseProducer(Client[ProducerT], Traceable):
         if len(soon.unsettled) >= self._limit and not portal.is_current:
             self._wait_for_room()
         future: Future[SendResult] = Future()
-        soon.put(future, message, {"queue": queue, "selector": selector, "timeout": timeout})
+        soon.unsettled.add(future)
         if soon.closed:
             raise closed()
-        if soon.needs_wake:
-            soon.needs_wake = False
-            portal.post(soon.wake)
+        options = {"queue": queue, "selector": selector, "timeout": timeout}
+        portal.post(partial(soon.begin, future, message, copy_context(), options))
         return future
 
     def _wait_for_room(self) -> None:

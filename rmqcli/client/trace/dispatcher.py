@@ -19,6 +19,7 @@ import trio
 from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.records import TraceRecord, encode_record
+from rmqcli.client.wire.detached import in_task
 from rmqcli.codec.message import Message, SystemTopic
 from rmqcli.codec.property_names import PropertyName
 
@@ -93,7 +94,9 @@ class TraceDispatcher:
         """Wait for space, if `waits` is set and sends of traces succeed. Return the seconds waited."""
         begun = trio.current_time()
         while self._is_patient and len(self._waiting) >= MAX_WAITING:
-            await self._room.wait()
+            room = self._room  # which may be set before a task has taken over
+            await in_task()
+            await room.wait()
         return trio.current_time() - begun
 
     async def start(self) -> None:

@@ -23,6 +23,7 @@ from rmqcli.client.errors import (
     TlsProblem,
     request_name,
 )
+from rmqcli.client.wire.detached import in_task, is_detached, stopped
 from rmqcli.client.wire.reader import Answer, Call, Reader
 from rmqcli.client.wire.streams import SendNow, Stream, TcpStream, close_forcefully
 from rmqcli.client.wire.tls_problems import tls_problem
@@ -244,7 +245,7 @@ class Link:
     async def request(
         self, command: Request, timeout: float, deadline: float | None = None
     ) -> RemotingCommand:
-        """Return the reply, whatever its code.
+        """Return the reply, whatever its code. The coroutine may be detached.
 
         Raises RequestTimeout after `timeout` seconds, and ConnectionLost.
 
@@ -266,8 +267,11 @@ class Link:
         self._outbox.put(frame, alone=len(self._calls) == 1)
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
+        if is_detached():
+            self._reader.leave_to_background()
+            await stopped(call)
         # A lone request reads its reply itself, because waking it costs a round of the scheduler.
-        if self._reader.expects():
+        elif self._reader.expects():
             try:
                 await self._reader.read_for(call)
             except STREAM_ERRORS as error:
@@ -275,7 +279,7 @@ class Link:
             except BaseException:
                 self._protocol.forget(call.opaque)
                 raise
-        else:
+        if not call.is_over:
             call.task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(call.give_up)
         answer = call.answer
@@ -309,6 +313,7 @@ class Link:
             self._outbox.put(frame)
 
     async def _wait_for_room(self, command: Request, deadline: float, timeout: float) -> None:
+        await in_task()
         with trio.move_on_at(deadline):
             await self._outbox.wait_for_room()
             return

@@ -18,6 +18,7 @@ from rmqcli.client.errors import (
     seconds_text,
 )
 from rmqcli.client.wire.addresses import AddressMap
+from rmqcli.client.wire.detached import in_task
 from rmqcli.client.wire.link import Link, OnRequest, Request
 from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, Stream, close_forcefully, opened
 from rmqcli.codec.codes import RequestCode as R
@@ -123,6 +124,7 @@ class Pool:
     async def _connect_and_request(
         self, address: str, command: Request, timeout: float, connect_timeout: float | None
     ) -> RemotingCommand:
+        await in_task()
         started = trio.current_time()
         link = await self._connect(address, timeout, connect_timeout)
         self._left(address, command, timeout, started)

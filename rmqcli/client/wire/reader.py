@@ -107,10 +107,10 @@ class Call:
     """A request that ends once, with an answer. `heard`: the number of reads from the peer before it.
 
     `reads`: its task reads the connection itself and finds the answer; otherwise `task`, which waits, is
-    woken.
+    woken, or `resume` is called, if the coroutine of the request is detached.
     """
 
-    __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "protocol", "reads", "task")
+    __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "protocol", "reads", "resume", "task")
 
     def __init__(self, protocol: Connection, deadline: float, heard: int) -> None:
         self.protocol = protocol
@@ -118,6 +118,7 @@ class Call:
         self.heard = heard
         self.opaque = -1
         self.task: trio.lowlevel.Task | None = None
+        self.resume: Callable[[], object] | None = None
         self.reads = False
         self.is_over = False
         self.answer: Answer = None
@@ -128,6 +129,8 @@ class Call:
         self.reads = False
         if self.task is not None:
             trio.lowlevel.reschedule(self.task)
+        elif self.resume is not None:
+            self.resume()
 
     def give_up(self, _: object) -> trio.lowlevel.Abort:
         """Drop the request when its task is cancelled."""
@@ -191,12 +194,16 @@ class Reader:
         if len(self._calls) == 1:
             self._alone += 1
             return self.is_free
-        self._alone = 0
         # Several requests are in flight, so the background task has to read.
+        self.leave_to_background()
+        return False
+
+    def leave_to_background(self) -> None:
+        """Let the background task read the reply to the request just sent."""
+        self._alone = 0
         # While a call reads, it gets the other replies as well, and wakes the background task when it is over.
         if self._parked is not None and self._call is None:
             self._wake()
-        return False
 
     @trio.lowlevel.enable_ki_protection
     async def read_for(self, call: Call) -> None:

@@ -24,7 +24,7 @@ from rmqcli.client import (
 )
 from rmqcli.client import Producer as TrioProducer
 from rmqcli.client.aio import Producer
-from tests.client.hosts import silent_broker
+from tests.client.hosts import ContextHook, silent_broker
 
 Run = Callable[[Awaitable[None]], None]
 
@@ -71,6 +71,23 @@ def test_futures(run: Run, rmq_cluster_session: Cluster) -> None:
         assert len({future.result().msg_id for future in futures}) == 100
 
     run(main())
+
+
+def test_a_send_runs_in_the_context_of_its_caller(run: Run, rmq_cluster_session: Cluster) -> None:
+    hook = ContextHook()
+
+    async def main() -> None:
+        async with Producer("G_aio", namesrv=rmq_cluster_session.namesrv, hook=hook) as producer:
+            hook.caller.set("first")
+            future = await producer.send_soon(message())
+            hook.caller.set("second")
+            await future
+            await (await producer.send_soon(message()))
+            await producer.send(message())
+            assert hook.caller.get() == "second"
+
+    run(main())
+    assert hook.seen == ["first", "second", "second"]
 
 
 def test_tasks_of_a_group_use_one_producer(run: Run, rmq_cluster_session: Cluster) -> None:

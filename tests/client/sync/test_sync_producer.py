@@ -25,7 +25,7 @@ from rmqcli.client import (
 )
 from rmqcli.client import Producer as TrioProducer
 from rmqcli.client.sync import Producer
-from tests.client.hosts import silent_broker
+from tests.client.hosts import ContextHook, silent_broker
 
 
 @pytest.fixture
@@ -138,6 +138,18 @@ def test_a_future_that_was_cancelled_in_time_is_not_sent(producer: Producer) -> 
     wait_for(futures)
     assert all(future.cancelled() for future in cancelled)
     assert producer.send(message()).status is SendStatus.SEND_OK
+
+
+def test_a_send_runs_in_the_context_of_its_caller(rmq_cluster_session: Cluster) -> None:
+    hook = ContextHook()
+    with Producer("G_sync", namesrv=rmq_cluster_session.namesrv, hook=hook) as producer:
+        hook.caller.set("first")
+        future = producer.send_soon(message())
+        hook.caller.set("second")
+        future.result()
+        producer.send_soon(message()).result()
+        producer.send(message())
+    assert hook.seen == ["first", "second", "second"]
 
 
 def test_a_callback_may_send_soon_but_not_wait(producer: Producer) -> None:

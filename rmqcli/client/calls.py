@@ -1,13 +1,11 @@
-"""Calls of trio functions from outside of trio, and the life of a client between them.
+"""Calls of async functions in tasks that are used again, because starting a task costs as much as a send.
 
-`Calls` and `Life` belong to one trio run, and only its thread uses them. The host brings calls there and
-their outcomes back: a thread (`rmqcli.client.sync`) or an asyncio loop (`rmqcli.client.aio`).
+`Calls` belongs to one trio run, and only its thread uses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from typing import Any
 
@@ -51,7 +49,7 @@ class _Worker:
 
 
 class Calls:
-    """The running calls. Starting a task costs as much as a send, so idle tasks are reused."""
+    """The running calls."""
 
     def __init__(self) -> None:
         self._idle: list[_Worker] = []
@@ -79,7 +77,7 @@ class Calls:
             trio.lowlevel.reschedule(worker.task)
         else:
             call.worker = _Worker(call)
-            call.context.run(self._nursery.start_soon, self._work, call.worker)
+            self._nursery.start_soon(self._work, call.worker)
 
     async def _work(self, worker: _Worker) -> None:
         def give_up(_: object) -> trio.lowlevel.Abort:
@@ -87,6 +85,8 @@ class Calls:
             return trio.lowlevel.Abort.SUCCEEDED
 
         worker.task = trio.lowlevel.current_task()
+        worker.task.context = worker.call.context  # from the next step of the task on
+        await trio.lowlevel.cancel_shielded_checkpoint()
         with worker.scope:
             while len(self._idle) < IDLE:
                 call = worker.call
@@ -104,38 +104,6 @@ class Calls:
                     call.finish(value, failure)
                 self._idle.append(worker)
                 await trio.lowlevel.wait_task_rescheduled(give_up)
-
-
-class Life:
-    """The life of one client: a task enters it, waits for `close`, and leaves it.
-
-    The same task does both, as nurseries demand.
-    """
-
-    def __init__(self, client: AbstractAsyncContextManager[object]) -> None:
-        self._client = client
-        self._closing = trio.Event()
-        self._error: BaseException | None = None
-
-    async def run(self, opened: Callable[[], object]) -> None:
-        """Call `opened` once the client is entered; return after it has been left."""
-        client = self._client
-        await client.__aenter__()
-        opened()
-        try:
-            await self._closing.wait()
-        except BaseException as error:
-            await client.__aexit__(type(error), error, error.__traceback__)
-            raise
-        error_of_block = self._error
-        kind = None if error_of_block is None else type(error_of_block)
-        await client.__aexit__(kind, error_of_block, None)
-
-    def close(self, error: BaseException | None) -> None:
-        """Let the client be left; `error` is what ended the block of the caller."""
-        if not self._closing.is_set():
-            self._error = error
-            self._closing.set()
 
 
 def closed() -> InvalidRequest:
