@@ -7,7 +7,6 @@ ends of transactions that wait for the disk, save the tables, close the store.
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -58,8 +57,6 @@ from rmqcli.codec.selector import parse_sql92
 
 UNREGISTER_SECONDS = 2.0
 """Longest time that a stop waits for name servers."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

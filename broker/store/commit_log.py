@@ -275,10 +275,6 @@ class CommitLog:
         except CorruptionError:
             return -1
 
-    def next_file(self, offset: int) -> int:
-        """Return the start of the file after the one that holds `offset` (Java `rollNextFile`)."""
-        return offset + self.segments.size - offset % self.segments.size
-
     def close(self) -> None:
         self._segment, self._view, self._position = None, memoryview(b""), self.segments.size
         self.segments.close()

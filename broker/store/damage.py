@@ -9,7 +9,6 @@ folder beside the log that can itself be read as a commit log.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +28,6 @@ CHUNK = 1 << 20
 KEPT_FREE = 64 << 20
 """Bytes that a copy must leave free on the disk."""
 _MAGICS = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big")) for magic in (MAGIC_V1, MAGIC_V2)))
-_log = logging.getLogger(__name__)
 
 
 class Behind(NamedTuple):

@@ -76,7 +76,6 @@ class Replica:
         self._checkpoint = checkpoint
         self._deleted = deleted
         self._statistics = statistics
-        self._readiness = readiness
         self._room = Room(log, readiness)
         self._appender = appender
         self._gaps: set[tuple[str, int]] = set()

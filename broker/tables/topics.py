@@ -75,9 +75,6 @@ class TopicTable(ConfigTable[TopicConfig]):
         super().__init__(now_ms, {config.topic_name: config for config in system}, auto_create=auto_create)
         self._system = set(self._configs)
 
-    def configs(self) -> list[TopicConfig]:
-        return list(self._configs.values())
-
     def is_system(self, topic: str) -> bool:
         return topic in self._system or is_system_topic(topic)
 

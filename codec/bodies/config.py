@@ -23,10 +23,6 @@ class DataVersion(Body, frozen=True):
     counter: Int64 = 0
     state_version: Int64 | None = None
 
-    def next(self, now_ms: int) -> DataVersion:
-        """Return the version after a change at `now_ms` (Java `nextVersion`)."""
-        return DataVersion(now_ms, self.counter + 1, self.state_version)
-
 
 class TopicConfig(Body, frozen=True):
     """One topic of a broker. `topic_sys_flag` has the bits 1 UNIT and 2 UNIT_SUB."""

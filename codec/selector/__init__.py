@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     )
     from rmqcli.codec.selector.tags import (
         ALL as ALL,
-        accepts_code as accepts_code,
         parse_tags as parse_tags,
         tag_codes as tag_codes,
         tag_subscription as tag_subscription,

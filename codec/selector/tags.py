@@ -31,11 +31,6 @@ def tag_codes(tags: Set[str]) -> frozenset[int]:
     return frozenset(map(tags_code, tags))
 
 
-def accepts_code(codes: Set[int], code: int) -> bool:
-    """Return True if a queue entry with this tags code may be selected."""
-    return not codes or code in codes
-
-
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
     """Return the subscription that a client sends for a tag expression. Of two subscriptions, the one with
     the higher `version` (ms) wins.

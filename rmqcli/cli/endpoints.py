@@ -52,11 +52,6 @@ def resolve(namesrv: str | None = None, profile_name: str | None = None) -> Endp
     return found
 
 
-def name_servers(namesrv: str | None = None) -> str:
-    """Return only the addresses of the name servers. Raise as `resolve` does."""
-    return resolve(namesrv).namesrv
-
-
 def environment_name_servers() -> str | None:
     """Return the value of RMQ_NAMESRV or NAMESRV_ADDR."""
     return next((value for name in VARIABLES if (value := os.environ.get(name))), None)

@@ -75,15 +75,6 @@ def examples(epilog: str | None) -> list[str]:
     return [line[2:] for line in (epilog or "").splitlines() if line.startswith("  ")]
 
 
-def command_path(context: Any) -> str:
-    """Return the path of a command without the program name: "offsets show"."""
-    names: list[str] = []
-    while context.parent is not None:
-        names.insert(0, context.info_name)
-        context = context.parent
-    return " ".join(names)
-
-
 def write_help(command: Any, context: Any, formatter: Any) -> None:
     """Write the help of a command that has no subcommands."""
     command.format_usage(context, formatter)

@@ -32,7 +32,6 @@ class Portal(Generic[T]):
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._scopes: set[trio.CancelScope] = set()
-        self._cancelled = False
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -381,10 +381,6 @@ def test_fields_of_5x_are_not_written_for_4x() -> None:
     assert b"Policy" not in encode_body(SubscriptionGroupConfig("g"))
 
 
-def test_the_next_version() -> None:
-    assert DataVersion(5, 1).next(9) == DataVersion(9, 2)
-
-
 # ---- registration
 
 

@@ -55,7 +55,7 @@ from rmqcli.codec.names import (
 )
 from rmqcli.codec.properties import decode_properties, encode_properties, properties_problem, sound_text
 from rmqcli.codec.records.reading import decode_record
-from rmqcli.codec.selector import accepts_code, parse_tags, tag_codes, tag_subscription
+from rmqcli.codec.selector import parse_tags, tag_codes, tag_subscription
 from tests.codec.samples import make_record
 
 ZSTD: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
@@ -469,12 +469,9 @@ class TestTags:
         with pytest.raises(SelectorError):
             parse_tags(expression)
 
-    def test_accepting(self) -> None:
+    def test_codes(self) -> None:
         codes = tag_codes(parse_tags("TagA || TagB"))
         assert codes == {2598919, 2598920}
-        assert accepts_code(codes, 2598919)
-        assert not accepts_code(codes, 0)
-        assert accepts_code(frozenset(), 0)
 
     def test_subscription(self) -> None:
         data = tag_subscription("TopicA", "TagB || TagA", 1795222484339)

@@ -35,8 +35,6 @@ from rmqcli.codec.operations.brokers import (
 from rmqcli.codec.operations.pop import POP_ROLLBACK
 
 Failures = dict[str, ClientError]
-NORMAL, RANDOM = 0, 1
-"""Advice to the system about reads of the commit log; the numbers are those of madvise(2)."""
 
 
 class UpkeepAdmin(Area):
@@ -78,7 +76,7 @@ class UpkeepAdmin(Area):
         return await self.change(seats, REMOVE_COLD_DATA_FLOW_CTR_CONFIG, None, group.encode())
 
     async def set_read_ahead(self, seats: Mapping[str, str], mode: int) -> TopicChange:
-        """Set how the system reads ahead in commit logs: NORMAL or RANDOM (code 2004)."""
+        """Set how the system reads ahead in commit logs (code 2004): 0 normal, 1 random, as for madvise(2)."""
         header = SetCommitLogReadModeRequestHeader(read_ahead_mode=mode)
         return await self.change(seats, SET_COMMITLOG_READ_MODE, header, None)
 

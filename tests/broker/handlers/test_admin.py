@@ -201,7 +201,7 @@ async def test_system_topics(tmp_path: Path) -> None:
             "broker-a",
             "DefaultCluster_REPLY_TOPIC",
         } <= set(names)
-        configs = {config.topic_name: config for config in broker.context.topics.configs()}
+        configs = broker.context.topics.wrapper().topic_config_table
         shape = {name: (config.write_queue_nums, config.perm) for name, config in configs.items()}
         assert shape == {
             "SELF_TEST_TOPIC": (1, 6),
