@@ -110,7 +110,7 @@ def queue_row(one: QueueRange) -> tuple[Any, ...]:
     return (*one[:2], one.messages, *one[2:])
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
     """Return the JSON name of a field."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
@@ -168,7 +168,7 @@ def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]])
         "locked": found.locked,
         "checkpoint": None
         if found.checkpoint is None
-        else {_camel(name): value for name, value in found.checkpoint._asdict().items()},
+        else {camel(name): value for name, value in found.checkpoint._asdict().items()},
         "disk": dict(zip(("total", "used", "free"), found.disk, strict=True)),
     }
 
@@ -257,7 +257,7 @@ def show_rebuilt(
     """Show what was built, how it differs from the old files, and where the old files are now."""
     if settings.json:
         listed = [{"file": one.path, "change": one.kind, "position": one.position} for one in changes]
-        counts = {_camel(name): value for name, value in built._asdict().items()}
+        counts = {camel(name): value for name, value in built._asdict().items()}
         Output().json({**counts, "written": done, "changes": listed, "kept": list(kept)})
         return
     output = Output()

@@ -201,7 +201,7 @@ def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption =
 
     The broker of rmq adds the commit-log offsets up to which they are flushed: logOffset, indexOffset.
     """
-    from rmqcli.render.store_view import show_facts
+    from rmqcli.render.store_view import camel, show_facts
     from rmqcli.render.text import local_time
     from rmqcli.store.read.tables import read_checkpoint, read_safe_point
 
@@ -211,16 +211,9 @@ def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption =
     if explain:
         _explain_checkpoint(settings, path / "checkpoint" if path.is_dir() else path)
         return
-    names = (
-        "physicMsgTimestamp",
-        "logicsMsgTimestamp",
-        "indexMsgTimestamp",
-        "masterFlushedOffset",
-        "confirmPhyOffset",
-    )
     facts: dict[str, tuple[str, Any]] = {
-        name: (local_time(value) or str(value) if name.endswith("Timestamp") else str(value), value)
-        for name, value in zip(names, found, strict=True)
+        camel(name): (local_time(value) or str(value) if name.endswith("timestamp") else str(value), value)
+        for name, value in found._asdict().items()
     }
     safe_point = read_safe_point(path)
     if safe_point is not None:
