@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from rmqcli.codec.core.hashing import CRC_BITS, crc32_whole
+from rmqcli.codec.core import hashing
+from rmqcli.codec.core.hashing import CRC_BITS
 from rmqcli.codec.core.property_pairs import read_pairs
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.ids import host_text
@@ -31,6 +32,7 @@ from rmqcli.codec.store.record_layout import (
     STORE_HOST_V6,
 )
 
+_crc32: Final = hashing.crc32_whole
 HEAD_SIZE: Final[i64] = HEAD.size
 FILLER: Final[i64] = MAGIC_FILLER
 _PREFIX: Final = PREFIXES[0]
@@ -80,15 +82,11 @@ class RecordScan(NamedTuple):
     properties: bytes
 
 
-def _int32(data: bytes, at: i64) -> i64:
-    return i64(read_i32_be(data, at))
-
-
 class RecordReader:
     """The record last read: its numbers, and the positions of its parts.
 
     The body is in [body_at, body_end), the topic in [topic_at, topic_end), the properties in [properties_at,
-    end).
+    end), the packed hosts in [born_host_at, born_host_end) and [store_host_at, store_host_end).
     """
 
     def __init__(self) -> None:
@@ -124,19 +122,19 @@ class RecordReader:
         size: i64 = len(data)
         if at < 0 or at + _PREFIX_SIZE > size:
             raise CorruptionError("a record is cut short", base + at)
-        sys_flag: i64 = _int32(data, at + _SYS_FLAG)
+        sys_flag: i64 = i64(read_i32_be(data, at + _SYS_FLAG))
         self._wider_born = _WIDER if sys_flag & _BORN_V6 else 0
         self._wider = self._wider_born + (_WIDER if sys_flag & _STORE_V6 else 0)
         body_at: i64 = at + _PREFIX_SIZE + self._wider
         if body_at > size:
             raise CorruptionError("a record is cut short", base + at)
-        total: i64 = _int32(data, at)
-        length: i64 = _int32(data, body_at - _PREFIX_SIZE + _BODY_LENGTH)
+        total: i64 = i64(read_i32_be(data, at))
+        length: i64 = i64(read_i32_be(data, body_at - _PREFIX_SIZE + _BODY_LENGTH))
         end: i64 = at + total - gap
         body_end: i64 = body_at + length - gap
         if length < gap or body_end > end - _SHORTEST_END or end + gap > limit or end > size:
             raise CorruptionError(f"a record of {total} bytes with a body of {length}", base + at)
-        magic: i64 = _int32(data, at + _MAGIC) & _MASK
+        magic: i64 = i64(read_i32_be(data, at + _MAGIC)) & _MASK
         topic_at: i64 = body_end + 1
         topic_length: i64 = data[body_end]
         longest: i64 = _LONGEST_V1
@@ -162,16 +160,36 @@ class RecordReader:
         self.topic_end = topic_end
         self.properties_at = properties_at
         self.end = end
-        self.crc = _int32(data, at + _BODY_CRC)
-        self.queue_id = _int32(data, at + _QUEUE_ID)
-        self.flag = _int32(data, at + _FLAG)
+        self.crc = i64(read_i32_be(data, at + _BODY_CRC))
+        self.queue_id = i64(read_i32_be(data, at + _QUEUE_ID))
+        self.flag = i64(read_i32_be(data, at + _FLAG))
         self.queue_offset = read_i64_be(data, at + _QUEUE_OFFSET)
         self.physical_offset = read_i64_be(data, at + _PHYSICAL_OFFSET)
         self.born_timestamp = read_i64_be(data, at + _BORN_TIMESTAMP)
         self.store_timestamp = read_i64_be(data, at + self._wider_born + _STORE_TIMESTAMP)
-        self.reconsume_times = _int32(data, at + self._wider + _RECONSUME_TIMES)
+        self.reconsume_times = i64(read_i32_be(data, at + self._wider + _RECONSUME_TIMES))
         self.prepared_transaction_offset = read_i64_be(data, at + self._wider + _PREPARED)
         return end
+
+    @property
+    def born_host_at(self) -> i64:
+        """The position of the born host."""
+        return self.at + _BORN_HOST
+
+    @property
+    def born_host_end(self) -> i64:
+        """The position after the born host."""
+        return self.at + _BORN_HOST + _V4 + self._wider_born
+
+    @property
+    def store_host_at(self) -> i64:
+        """The position of the store host."""
+        return self.at + _STORE_HOST + self._wider_born
+
+    @property
+    def store_host_end(self) -> i64:
+        """The position after the store host."""
+        return self.at + _STORE_HOST + _V4 + self._wider
 
     def find(self, buffer: Buffer, at: i64, limit: i64, check_crc: bool) -> bytes:
         """Read the record at a position of a buffer, which must end at or before `limit`, and return its
@@ -186,12 +204,12 @@ class RecordReader:
         data = bytes(buffer[at : at + _PREFIX_SIZE + 2 * _WIDER])
         if len(data) < _PREFIX_SIZE:
             raise CorruptionError("a record is cut short", at)
-        sys_flag: i64 = _int32(data, _SYS_FLAG)
+        sys_flag: i64 = i64(read_i32_be(data, _SYS_FLAG))
         wider: i64 = (_WIDER if sys_flag & _BORN_V6 else 0) + (_WIDER if sys_flag & _STORE_V6 else 0)
         if len(data) < _PREFIX_SIZE + wider:
             raise CorruptionError("a record is cut short", at)
-        total: i64 = _int32(data, 0)
-        length: i64 = _int32(data, wider + _BODY_LENGTH)
+        total: i64 = i64(read_i32_be(data, 0))
+        length: i64 = i64(read_i32_be(data, wider + _BODY_LENGTH))
         body_at: i64 = at + _PREFIX_SIZE + wider
         rest: i64 = at + total - body_at - length
         # `rest` is copied below, before `read` checks the lengths in it, so it is limited here.
@@ -201,7 +219,7 @@ class RecordReader:
         data = data[: _PREFIX_SIZE + wider] + bytes(buffer[body_end : at + total])
         self.read(data, 0, limit - at, at, length)
         if check_crc and length:
-            crc: i64 = crc32_whole(buffer[body_at:body_end])
+            crc: i64 = _crc32(buffer[body_at:body_end])
             if crc & CRC_BITS != self.crc:
                 raise CorruptionError("the CRC of a body is wrong", at)
         return data
@@ -224,7 +242,7 @@ class RecordReader:
         """Raise CorruptionError if the body of the record last read does not have the CRC in the record."""
         # As in Java, the CRC of an empty body is not looked at.
         if self.body_at < self.body_end:
-            crc: i64 = crc32_whole(data[self.body_at : self.body_end])
+            crc: i64 = _crc32(data[self.body_at : self.body_end])
             if crc & CRC_BITS != self.crc:
                 raise CorruptionError("the CRC of a body is wrong", base + self.at)
 
@@ -234,8 +252,6 @@ class RecordReader:
         if topic != self._topic:  # all messages of a pull have the same topic
             self._topic = topic
             self._topic_text = topic.decode("utf-8", "replace")
-        born_host: i64 = self.at + _BORN_HOST
-        store_host: i64 = self.at + self._wider_born + _STORE_HOST
         return MessageExt(
             topic=self._topic_text,
             queue_id=self.queue_id,
@@ -244,9 +260,9 @@ class RecordReader:
             flag=self.flag,
             sys_flag=self.sys_flag,
             born_timestamp=self.born_timestamp,
-            born_host=host_text(data[born_host : born_host + _V4 + self._wider_born]),
+            born_host=host_text(data[self.born_host_at : self.born_host_end]),
             store_timestamp=self.store_timestamp,
-            store_host=host_text(data[store_host : store_host + _V4 + self._wider - self._wider_born]),
+            store_host=host_text(data[self.store_host_at : self.store_host_end]),
             reconsume_times=self.reconsume_times,
             prepared_transaction_offset=self.prepared_transaction_offset,
             body_crc=self.crc,

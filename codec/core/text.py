@@ -55,7 +55,28 @@ _TRAITS: Final[dict[bytes, int]] = {
 _INITIALS: Final[bytes] = bytes([initial in {name[0] for name in _TRAITS} for initial in range(128)])
 
 
-def _next_mark(text: bytes, at: i64, end: i64) -> i64:
+def is_same(data: bytes, begin: i64, end: i64, text: bytes) -> bool:
+    """Return True if `data` has a text in [begin, end)."""
+    size: i64 = len(text)
+    if end - begin != size:
+        return False
+    at: i64 = 0
+    while at + 8 <= size:
+        if read_i64_le(data, begin + at) != read_i64_le(text, at):
+            return False
+        at += 8
+    if at + 4 <= size:
+        if read_i32_be(data, begin + at) != read_i32_be(text, at):
+            return False
+        at += 4
+    while at < size:
+        if data[begin + at] != text[at]:
+            return False
+        at += 1
+    return True
+
+
+def next_mark(text: bytes, at: i64, end: i64) -> i64:
     """Return the position of the next byte below 3 or above 127, or `end` if there is none before it."""
     last: i64 = i64(len(text)) - 8
     while at < end:
@@ -119,7 +140,7 @@ class TextReader:
         while at < end:
             name: i64 = at
             name_end: i64 = -1
-            at = _next_mark(text, at, end)
+            at = next_mark(text, at, end)
             while at < end:
                 unit: i64 = text[at]
                 if unit == _PAIR_END:
@@ -128,7 +149,7 @@ class TextReader:
                     name_end = at
                 elif unit > 127:
                     is_ascii = False
-                at = _next_mark(text, at + 1, end)
+                at = next_mark(text, at + 1, end)
             pair_end: i64 = at
             at += 1
             if name_end <= name:
@@ -227,6 +248,12 @@ class TextReader:
             at += 1
         self._next_key = at
         return index_hash(extended(seed, text, begin, at)) if at > begin else -1
+
+    def words(self, text: bytes) -> list[bytes]:
+        """Return the blank-separated words of KEYS in the text last read."""
+        if self._keys < 0:
+            return []
+        return [word for word in text[self._keys : self._keys_end].split(b" ") if word]
 
     @property
     def has_facts(self) -> bool:

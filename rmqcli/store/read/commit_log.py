@@ -17,7 +17,8 @@ from typing import NamedTuple, Self
 import msgspec
 
 from rmqcli.codec.compression import COMPRESSED, decompress
-from rmqcli.codec.core.record_reader import RecordScan
+from rmqcli.codec.core.record_reader import RecordReader, RecordScan
+from rmqcli.codec.core.record_tests import RecordTest
 from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.errors import BodyError, CorruptionError
 from rmqcli.codec.inner_batch import unwrapped
@@ -375,8 +376,8 @@ class LogReader(LogViews):
         except CorruptionError:
             return None
 
-    def read(self, offset: int) -> Found | None:
-        """Like `find`, but returns None only for a record that retention removed.
+    def read(self, offset: int, test: RecordTest | None = None) -> Found | None:
+        """Like `find`, but returns None only for a record that retention removed, or that fails a test.
 
         Raises DamagedFile otherwise.
         """
@@ -388,6 +389,11 @@ class LogReader(LogViews):
         file, position = self.files[number], offset - self.bases[number]
         if position >= file.size:
             raise DamagedFile(file.path, CorruptionError(f"the file ends before commit-log offset {offset}"))
+        data = self.view(number)
         with naming_damage(file):
-            message = stored_message(self.view(number), position)
+            if test is not None:
+                record = RecordReader()
+                if not test.passes(record, record.find(data, position, len(data), False)):
+                    return None
+            message = stored_message(data, position)
         return Place(file, position, message.store_size, offset), message

@@ -1,23 +1,26 @@
 """The records of a commit log in a range, chosen by a filter, with their bodies as stored.
 
-With NumPy, whole blocks are filtered first, and only records that may be chosen are decoded. The last N
-records are found by going back from the last file. Because only the first byte of a file is known to start a
-record, each file is walked from there.
+Records are tested in place, and only those that may be chosen are decoded. Because only the first byte of a file is
+known to start a record, each file is walked from there, also for the last N records.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import islice
 
+from rmqcli.codec.core.record_tests import next_passing
+from rmqcli.codec.core.walk import UNWRITTEN, Walk
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.records.filter import RecordFilter
+from rmqcli.codec.records.possible import possible
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.commit_log import CommitLogFiles, Found, Place, stored_message, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, Found, Place, require_zeros, stored_message
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage
-from rmqcli.store.read.vectorised import block_records, is_vectorised
+
+STEP = 1 << 14
+"""The number of records after which progress is reported."""
 
 Progress = Callable[[int], None]
 
@@ -42,37 +45,28 @@ def log_records(
 def _of_file(
     file: NamedFile, data: memoryview, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
-    done, begin, end = 0, wanted.begin or 0, wanted.end
-    for block_end, positions in _blocks(file, data, wanted, chosen):
-        for position in positions:
-            message = _message(data, position, wanted, chosen)
-            if message is not None:
-                yield Place(file, position, message.store_size, message.commit_log_offset), message
-        progress(block_end - done)
-        done = block_end
-    for place, _ in walk_file(file, data, done):
-        if end is not None and place.offset >= end:
-            return
-        progress(place.size)
-        message = None if place.offset < begin else _message(data, place.position, wanted, chosen)
-        if message is not None:
-            yield place, message
+    walk, test, done = walk_up_to(file, data, wanted.end), possible(chosen, *wanted.bounds), 0
+    while not walk.is_over:
+        if next_passing(walk, test, STEP):
+            message = stored_message(data, walk.position)
+            if wanted.holds_time(message.store_timestamp) and chosen.accepts(message):
+                yield Place(file, walk.position, walk.size, walk.base + walk.position), message
+        progress(walk.position + walk.size - done)
+        done = walk.position + walk.size
+    if walk.ending == UNWRITTEN:
+        require_zeros(file, data, walk.position)
 
 
-def _blocks(
-    file: NamedFile, data: memoryview, wanted: OffsetRange, chosen: RecordFilter
-) -> Iterable[tuple[int, list[int]]]:
-    if not is_vectorised() or (chosen.is_open and wanted == OffsetRange()):
-        return ()
-    from rmqcli.codec.scan.predicate import candidate_records
-
-    return candidate_records(data, file.base, *wanted.bounds, chosen, block_records())
-
-
-def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
-    message = stored_message(data, position)
-    is_chosen = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
-    return message if is_chosen else None
+def walk_up_to(file: NamedFile, data: memoryview, end: int | None) -> Walk:
+    """Return a walk that ends at a commit-log offset. Raises CorruptionError if the base of the file is needed and
+    its first record is damaged.
+    """
+    walk = Walk(data, -1 if file.base is None else file.base)
+    if end is None:
+        return walk
+    if walk.base < 0:
+        walk.next()
+    return Walk(data, walk.base, 0, max(end - walk.base, 0))
 
 
 Last = tuple[list[int], DamagedFile | None]
@@ -107,57 +101,17 @@ def last_records(
 
 
 def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
-    if is_vectorised():
-        try:
-            return _from_the_end(file, data, count, chosen)
-        except CorruptionError:
-            pass
-    places, damage = _places(file, data, 0)
-    return list(deque((at for at in places if _is_chosen(data, at, chosen)), count)), damage
-
-
-def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
-    """Return what `_last_of` returns, reading blocks from the end.
-
-    Raises CorruptionError at an unusual record.
-    """
-    from rmqcli.codec.scan.predicate import last_candidates
-
-    found: list[int] = []
-    positions, damage = _walked(file, data)
-    for block in last_candidates(data, file.base, positions, chosen, block_records()):
-        for position in reversed(block):
-            if _is_chosen(data, position, chosen):
-                found.append(position)
-            if len(found) == count:
-                return found[::-1], damage
-    return found[::-1], damage
-
-
-def _walked(file: NamedFile, data: memoryview) -> tuple[Any, DamagedFile | None]:
-    """Return an array of the positions where records start, and the damage that ends the walk."""
-    import numpy as np
-
-    from rmqcli.codec.scan import scan_positions
-
-    # The quick walk stops at the first unusual record, from which the careful one continues.
-    walk = scan_positions(data)
-    further, damage = _places(file, data, walk.end)
-    return np.append(walk.positions, np.array(further, dtype=np.int64)), damage
-
-
-def _places(file: NamedFile, data: memoryview, start: int) -> tuple[list[int], DamagedFile | None]:
-    found = []
+    walk, test = walk_up_to(file, data, None), possible(chosen)
+    damage, found = None, []
     try:
-        for place, _ in walk_file(file, data, start):
-            found.append(place.position)
+        while next_passing(walk, test, len(data)):
+            found.append(walk.position)
+        if walk.ending == UNWRITTEN:
+            require_zeros(file, data, walk.position)
     except CorruptionError as error:
-        return found, DamagedFile(file.path, error)
-    return found, None
-
-
-def _is_chosen(data: memoryview, position: int, chosen: RecordFilter) -> bool:
-    return chosen.is_open or chosen.accepts(stored_message(data, position))
+        damage = DamagedFile(file.path, error)
+    accepted = (at for at in reversed(found) if chosen.is_open or chosen.accepts(stored_message(data, at)))
+    return list(islice(accepted, count))[::-1], damage
 
 
 NO_HOST = "0.0.0.0:0"

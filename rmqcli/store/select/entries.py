@@ -1,8 +1,4 @@
-"""Selection of queue entries by offset, time, tag hash, condition and message key, and of their messages.
-
-With NumPy, blocks of entries are tested for a key using the properties texts of their records; only entries
-whose records may contain the key, or cannot be read, are tested one by one.
-"""
+"""Selection of queue entries by offset, time, tag hash, condition and message key, and of their messages."""
 
 from __future__ import annotations
 
@@ -11,14 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from rmqcli.codec.core.agreement import written_entries
+from rmqcli.codec.core.record_tests import RecordTest
 from rmqcli.codec.records.filter import RecordFilter
-from rmqcli.codec.store.consume_queue import ENTRY
+from rmqcli.codec.records.possible import possible
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import Found, LogReader
-from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, entry_at
-from rmqcli.store.read.files import mapped
-from rmqcli.store.read.vectorised import block_records, is_vectorised
+from rmqcli.store.read.consume_queue import Queue, QueueEntry
 
 Entry = tuple[Queue, QueueEntry]
 
@@ -44,23 +38,19 @@ class EntryChoice:
         if last and not (self.codes or self.meets or self.key):
             # Every entry counts, so the ones before the last are not read.
             begin = max(begin, end - last)
-        entries = ((queue, one) for one in self._entries(queue, begin, end) if self._accepts(queue, one))
+        test = RecordTest() if self.key is None else possible(RecordFilter(self.key))
+        chosen = (one for one in queue.files.entries(begin, end) if self._accepts(queue, one, test))
+        entries = ((queue, one) for one in chosen)
         return iter(deque(entries, last)) if last else entries
 
-    def _entries(self, queue: Queue, begin: int, end: int) -> Iterator[QueueEntry]:
-        if self.key is None or self.log is None or not is_vectorised():
-            yield from queue.files.entries(begin, end)
-            return
-        yield from candidate_entries(queue.files, begin, end, self.log, RecordFilter(self.key))
-
-    def _accepts(self, queue: Queue, entry: QueueEntry) -> bool:
+    def _accepts(self, queue: Queue, entry: QueueEntry, test: RecordTest) -> bool:
         if self.codes and entry.tags_code not in self.codes:
             return False
         if self.meets is not None and not self.meets(queue, entry):
             return False
         if self.key is None or self.log is None:
             return True
-        found = self.log.read(entry.commit_log_offset)
+        found = self.log.read(entry.commit_log_offset, test)
         return found is not None and RecordFilter(self.key).accepts(found[1])
 
     def _bounds(self, queue: Queue) -> tuple[int, int]:
@@ -86,22 +76,3 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
     """
     records = (log.read(entry.commit_log_offset) for _, entry in found)
     return (record for record in records if record is not None)
-
-
-def candidate_entries(
-    files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
-) -> Iterator[QueueEntry]:
-    """Yield the entries of [begin, end) that may be chosen or cannot be read. Requires NumPy."""
-    from rmqcli.codec.scan import predicate
-
-    for file in files.files:
-        first = (file.base or 0) // ENTRY.size
-        with mapped(file) as data:
-            written = written_entries(bytes(data))
-            for at in range(max(begin - first, 0), min(end - first, written), block_records()):
-                stop = min(at + block_records(), end - first, written)
-                raw = data[at * ENTRY.size : stop * ENTRY.size]
-                for number in predicate.candidate_entries(raw, log, chosen):
-                    yield entry_at(file, data, at + number)
-            if written < file.size // ENTRY.size:
-                return

@@ -1,11 +1,16 @@
-"""Counts of the records of a commit log, with NumPy as far as columns tell."""
+"""Counts of the records of a commit log."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
+from rmqcli.codec.core.tally import Tally
+from rmqcli.codec.core.walk import UNWRITTEN
+from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.records.filter import RecordFilter
+from rmqcli.codec.records.possible import possible
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import (
     CommitLogFiles,
@@ -13,13 +18,12 @@ from rmqcli.store.read.commit_log import (
     OnDamage,
     ignore_damage,
     plain_bodies,
+    require_zeros,
     stored_message,
-    walk_file,
     with_plain_body,
 )
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
-from rmqcli.store.read.log_records import Progress, log_records
-from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.read.log_records import STEP, Progress, log_records, walk_up_to
 from rmqcli.store.stats.counts import Counting, LogCounts
 
 
@@ -38,7 +42,7 @@ def count_chosen(
     progress: Progress,
     on_damage: OnDamage = ignore_damage,
 ) -> LogCounts:
-    """Count at most `limit` records, with NumPy if no record has to be decoded. Raises DamagedFile.
+    """Count at most `limit` records, in place if no record has to be decoded. Raises DamagedFile.
 
     `progress` receives bytes of the log.
     """
@@ -54,30 +58,35 @@ def count_chosen(
 
 
 def _count_file(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> None:
-    position = _count_blocks(file, data, counting, progress)
-    begin, end = counting.wanted.begin or 0, counting.wanted.end
-    for place, _ in walk_file(file, data, position):
-        if end is not None and place.offset >= end:
-            return
-        progress(place.size)
-        if place.offset >= begin:
-            _count_record(file, data, place.position, counting)
+    wanted, accepted, _, _ = counting
+    walk, test, done = walk_up_to(file, data, wanted.end), possible(accepted, *wanted.bounds), 0
+    while not walk.is_over:
+        tally = Tally(test)
+        tally.add_all(walk, STEP)
+        _add(file, data, tally, counting)
+        progress(walk.position + walk.size - done)
+        done = walk.position + walk.size
+    if walk.ending == UNWRITTEN:
+        require_zeros(file, data, walk.position)
 
 
-def _count_record(file: NamedFile, data: memoryview, position: int, counting: Counting) -> None:
-    message = stored_message(data, position)
-    if counting.wanted.holds_time(message.store_timestamp) and counting.chosen.accepts(message):
-        counting.counts.add(with_plain_body(message, file, position, counting.on_damage))
-
-
-def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
-    """Return the byte after the records that were counted in blocks."""
-    if not is_vectorised():
-        return 0
-    from rmqcli.store.stats.block_counts import count_blocks
-
-    position = 0
-    for end in count_blocks(file, data, counting):
-        progress(end - position)
-        position = end
-    return position
+def _add(file: NamedFile, data: memoryview, tally: Tally, counting: Counting) -> None:
+    _, accepted, counts, on_damage = counting
+    for encoded, one in tally.topics.items():
+        topic = str(encoded, "utf-8", "replace")
+        # The test of a topic that was read from bytes that are not UTF-8 accepts others as well.
+        if accepted.topics and topic not in accepted.topics:
+            continue
+        body_size = one.body_size
+        for position in one.compressed:
+            message = stored_message(data, position)
+            plain = with_plain_body(message, file, position, on_damage)
+            body_size += len(plain.body) - len(message.body)
+        counts.statistics.topic(topic).add_many(
+            one.messages, one.size, body_size, one.queues, (one.first, one.last)
+        )
+        counts.distribution.add_many(
+            Counter(dict(enumerate(one.sizes))),
+            Counter(one.seconds),
+            Counter(str(key, "utf-8", "replace") for key in one.keys if topic != SystemTopic.TRACE),
+        )

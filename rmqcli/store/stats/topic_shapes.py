@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rmqcli.codec.message import MessageExt
+from rmqcli.codec.core.tally import Tally
 from rmqcli.store.stats.counts import TopicStatistics
 from rmqcli.store.stats.distribution import Distinct, Rate, hash_of
 
@@ -52,17 +52,22 @@ class LogShape:
         for time, count in counts:
             rate.add(time, count)
 
-    def add(self, message: MessageExt) -> None:
-        """Add one message, its body as stored."""
-        shape, size, time = self.topic(message.topic), len(message.body), message.store_timestamp
-        shape.statistics.add(message)
-        shape.bodies[size.bit_length()] += 1
-        shape.largest_body = max(shape.largest_body, size)
-        shape.keyed += bool(message.keys)
-        shape.keys.add(hash_of(key.encode("utf-8", "surrogateescape")) for key in message.keys)
-        self.records[message.store_size.bit_length()] += 1
-        self.rate.add(time)
-        self.add_times(message.topic, ((time, 1),))
+    def add_tally(self, tally: Tally) -> None:
+        """Add the counts of some records."""
+        for encoded, one in tally.topics.items():
+            name = str(encoded, "utf-8", "replace")
+            shape = self.topic(name)
+            shape.statistics.add_many(
+                one.messages, one.size, one.body_size, one.queues, (one.first, one.last)
+            )
+            shape.bodies.update(dict(enumerate(one.bodies)))
+            shape.largest_body = max(shape.largest_body, one.largest_body)
+            shape.keyed += one.keyed
+            shape.keys.add(map(hash_of, one.keys))
+            self.records.update(dict(enumerate(one.sizes)))
+            for second, count in one.seconds.items():
+                self.rate.add(second * 1000, count)
+            self.add_times(name, ((second * 1000, count) for second, count in one.seconds.items()))
 
     @property
     def messages(self) -> int:

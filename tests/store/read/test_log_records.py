@@ -1,9 +1,10 @@
-"""Chosen records are the same when found with NumPy and record by record, whatever is damaged."""
+"""Chosen records are those that decoding every record finds, whatever is damaged."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from rmqcli.codec.records.filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read import commit_log, log_records
-from rmqcli.store.read.vectorised import vectorising
 from tests.codec.samples import make_record
 from tests.seeds import seeds
+from tests.store.scalar import decoded
 from tests.support import JavaStore
 
 EVERYTHING = OffsetRange()
@@ -61,13 +62,21 @@ def all_of(log: CommitLogFiles) -> list[tuple[int, MessageExt]]:
     return records
 
 
-def both(
-    log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, block: int = 1 << 14
-) -> tuple[Said, Said]:
-    with vectorising(enabled=False):
-        one_by_one = found(log, wanted, chosen)
-    with vectorising(block_records=block):
-        return found(log, wanted, chosen), one_by_one
+def both(log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter) -> tuple[Said, Said]:
+    return found(log, wanted, chosen), one_by_one(log, wanted, chosen)
+
+
+def one_by_one(log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter) -> Said:
+    if wanted.only_new:
+        return []
+    every = replace(wanted, last=None)
+    records: list[tuple[int, MessageExt]] = []
+    try:
+        for place, message in decoded(log, every, chosen):
+            records.append((place.offset, message))
+    except CorruptionError as error:
+        return f"{len(records)} records, then {error}"
+    return records if wanted.last is None else records[len(records) - min(wanted.last, len(records)) :]
 
 
 def filters(store: JavaStore) -> list[RecordFilter]:
@@ -87,13 +96,12 @@ def filters(store: JavaStore) -> list[RecordFilter]:
     ]
 
 
-@pytest.mark.parametrize("block", [7, 1 << 14])
-def test_the_same_ones(store_clean: JavaStore, block: int) -> None:
+def test_the_same_ones(store_clean: JavaStore) -> None:
     log = CommitLogFiles(store_clean.root)
     counts = []
     for chosen in filters(store_clean):
-        many, one_by_one = both(log, EVERYTHING, chosen, block)
-        assert many == one_by_one
+        many, expected = both(log, EVERYTHING, chosen)
+        assert many == expected
         counts.append(len(many))
     assert sum(map(bool, counts)) > len(CONDITIONS)
 
@@ -113,18 +121,18 @@ def test_ranges(store_clean: JavaStore) -> None:
     ]
     for wanted in ranges:
         for chosen in (RecordFilter(), record_filter(queue_id=1), record_filter(topics=["SeedNormal"])):
-            many, one_by_one = both(log, wanted, chosen)
-            assert many == one_by_one
+            many, expected = both(log, wanted, chosen)
+            assert many == expected
     assert both(log, ranges[0], RecordFilter())[0] == records[1000:2000]
 
 
 def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CommitLogFiles(store_clean.root)
-    decoded: list[int] = []
+    calls: list[int] = []
     decode = reading.decode_record
 
     def counted(data: memoryview, position: int) -> MessageExt:
-        decoded.append(position)
+        calls.append(position)
         return decode(data, position)
 
     monkeypatch.setattr(commit_log, "decode_record", counted)
@@ -134,12 +142,12 @@ def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest
         record_filter(where="commit_log_offset < 1000 AND (tags = 'x' OR queue_id >= 0)"),
     ]
     for chosen in sought:
-        decoded.clear()
-        assert 0 < len(found(log, EVERYTHING, chosen)) == len(decoded)
+        calls.clear()
+        assert 0 < len(found(log, EVERYTHING, chosen)) == len(calls)
     for chosen in (RecordFilter(), record_filter(queue_id=3)):
-        decoded.clear()
+        calls.clear()
         assert len(found(log, OffsetRange(last=9), chosen)) == 9
-        assert len(decoded) <= 18
+        assert len(calls) <= 18
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -153,8 +161,8 @@ def test_damage(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
     log = log_of(tmp_path, bytes(data[: chance.choice((used, chance.randrange(used)))]) + bytes(999))
     asked = (record_filter(where=where) for where in chance.sample(CONDITIONS, 4))
     for chosen in (record_filter(tag="tagA"), *asked):
-        many, one_by_one = both(log, EVERYTHING, chosen)
-        assert many == one_by_one
+        many, expected = both(log, EVERYTHING, chosen)
+        assert many == expected
 
 
 def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
@@ -172,8 +180,8 @@ def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
         (record_filter(where="body_size = 5000"), "ac"),
         (record_filter(where=f"body_size = {len(whole) - 9}"), "b"),
     ):
-        many, one_by_one = both(log, EVERYTHING, chosen)
-        assert many == one_by_one
+        many, expected = both(log, EVERYTHING, chosen)
+        assert many == expected
         assert not isinstance(many, str)
         assert [message.tags for _, message in many] == list(tags)
     complaints: list[DamagedFile] = []
@@ -184,27 +192,25 @@ def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
     assert (complaint.path, complaint.position) == (log.files[0].path, len(data) // 3 + 3)
 
 
-@pytest.mark.parametrize("block", [7, 1 << 14])
-def test_the_last_ones(store_clean: JavaStore, block: int) -> None:
+def test_the_last_ones(store_clean: JavaStore) -> None:
     log = CommitLogFiles(store_clean.root)
     for chosen in [RecordFilter(), *filters(store_clean)[::4]]:
         everything = found(log, EVERYTHING, chosen)
         assert isinstance(everything, list)
         for count in (1, 30, 5000):
-            many, one_by_one = both(log, OffsetRange(last=count), chosen, block)
-            assert many == one_by_one == everything[-count:]
+            many, expected = both(log, OffsetRange(last=count), chosen)
+            assert many == expected == everything[-count:]
 
 
 def test_the_last_ones_of_a_renamed_file(store_clean: JavaStore, tmp_path: Path) -> None:
     renamed = tmp_path / "copy"
     renamed.write_bytes(store_clean.commit_logs[1].read_bytes())
     log = CommitLogFiles(renamed)
-    many, one_by_one = both(log, OffsetRange(last=5), RecordFilter())
-    assert many == one_by_one == all_of(log)[-5:]
+    many, expected = both(log, OffsetRange(last=5), RecordFilter())
+    assert many == expected == all_of(log)[-5:]
 
 
-@pytest.mark.parametrize("vectorised", [True, False])
-def test_the_last_ones_before_damage(copy_java_store: Copy, vectorised: bool) -> None:
+def test_the_last_ones_before_damage(copy_java_store: Copy) -> None:
     """For them the log ends at the damage nearest to its end; older files are not read."""
     store = copy_java_store("store-clean")
     log = CommitLogFiles(store.root)
@@ -218,16 +224,15 @@ def test_the_last_ones_before_damage(copy_java_store: Copy, vectorised: bool) ->
         file.path.write_bytes(data)
     before = [one for one in everything if base <= one[0] < starts[1]]
     behind = [one for one in everything if one[0] >= base + log.files[2].size]
-    with vectorising(enabled=vectorised):
-        assert found(log, OffsetRange(last=len(behind)), RecordFilter()) == behind
-        count = len(behind) + 5
-        records = log_records.log_records(log, OffsetRange(last=count), RecordFilter())
-        given = [next(records)[1] for _ in range(count)]
-        assert given == [message for _, message in [*before[-5:], *behind]]
-        with pytest.raises(DamagedFile, match=f"{base:020d}: byte {starts[1] - base}: "):
-            next(records)
-        reached = f"{len(before) + len(behind)} records, then {log.files[2].path}: byte {starts[1] - base}: "
-        assert str(found(log, OffsetRange(last=5000), RecordFilter())).startswith(reached)
+    assert found(log, OffsetRange(last=len(behind)), RecordFilter()) == behind
+    count = len(behind) + 5
+    records = log_records.log_records(log, OffsetRange(last=count), RecordFilter())
+    given = [next(records)[1] for _ in range(count)]
+    assert given == [message for _, message in [*before[-5:], *behind]]
+    with pytest.raises(DamagedFile, match=f"{base:020d}: byte {starts[1] - base}: "):
+        next(records)
+    reached = f"{len(before) + len(behind)} records, then {log.files[2].path}: byte {starts[1] - base}: "
+    assert str(found(log, OffsetRange(last=5000), RecordFilter())).startswith(reached)
 
 
 def test_texts_that_are_no_utf8(tmp_path: Path) -> None:
@@ -247,8 +252,8 @@ def test_texts_that_are_no_utf8(tmp_path: Path) -> None:
         record_filter(where="topic = 'T\ufffd' AND tags IN ('a\ufffd')"),
     ]
     for chosen in asked:
-        many, one_by_one = both(log, EVERYTHING, chosen)
-        assert many == one_by_one
+        many, expected = both(log, EVERYTHING, chosen)
+        assert many == expected
         assert len(many) == 3
 
 

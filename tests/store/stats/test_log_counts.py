@@ -1,4 +1,4 @@
-"""The statistics of a log are the same with NumPy and record by record."""
+"""The statistics of a log are those of its decoded messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from rmqcli.codec.records.filter import RecordFilter, record_filter
 from rmqcli.codec.records.reading import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
-from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.read.commit_log import ignore_damage, plain_bodies
 from rmqcli.store.stats.counts import LogCounts
 from rmqcli.store.stats.distribution import Distribution
-from rmqcli.store.stats.log_counts import count_chosen
+from rmqcli.store.stats.log_counts import count_chosen, count_records
 from tests.codec.samples import make_record
+from tests.store.scalar import decoded
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -49,8 +50,7 @@ def counted(
 
 
 def one_by_one(log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter) -> dict[str, Any]:
-    with vectorising(enabled=False):
-        return said(counted(log, wanted, chosen))
+    return said(count_records(plain_bodies(decoded(log, wanted, chosen), ignore_damage)))
 
 
 def test_both_ways_count_the_same(java_store: JavaStore) -> None:
@@ -122,16 +122,14 @@ def test_no_more_is_counted_than_is_asked_for(
     assert sum(topic.messages for topic in counts.statistics.topics) == expected
 
 
-@pytest.mark.parametrize("enabled", [False, True], ids=["records", "blocks"])
-def test_keys_of_traces_are_not_counted(tmp_path: Path, enabled: bool) -> None:
+def test_keys_of_traces_are_not_counted(tmp_path: Path) -> None:
     """They are the ids of the messages that they trace, each in several of them."""
     data = bytearray()
     for number in range(20):
         topic, keys = (b"A", b"order-%d" % (number // 4)) if number % 2 else (b"RMQ_SYS_TRACE_TOPIC", b"ID")
         data += make_record(topic=topic, properties=b"KEYS\x01" + keys, physical_offset=len(data))
     (tmp_path / f"{0:020}").write_bytes(data)
-    with vectorising(enabled=enabled):
-        found = counted(CommitLogFiles(tmp_path), OffsetRange()).distribution
+    found = counted(CommitLogFiles(tmp_path), OffsetRange()).distribution
     assert found.frequent_keys(10) == [(f"order-{number}", 2) for number in range(5)]
     assert found.frequent_keys(1) == [("order-0", 2)]
 
