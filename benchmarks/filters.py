@@ -17,7 +17,7 @@ from pyspark.sql import datasource as spark
 
 from benchmarks.export import LOG_BYTES, TOPICS, stored_at, write_store
 from benchmarks.harness import Measured
-from rmqcli.codec.scan import arrow, columns
+from rmqcli.codec.scan import arrow
 from rmqcli.export.spark_source.batch import FilteringReader
 from rmqcli.export.spark_source.options import read_options
 from rmqcli.export.spark_source.rows import Columns, spark_schema
@@ -51,16 +51,17 @@ def filters() -> Iterator[Measured]:
 def _read(store: Path, chosen: Sequence[Any]) -> tuple[int, int]:
     """Return the bytes of the records that are read, and of the rows."""
     counts: list[int] = []
+    make = arrow._batch
 
-    def counting(buffer: Any, positions: Any) -> Any:
-        found = columns.fixed_columns(buffer, positions)
-        counts.append(int(found["total_size"].sum()))
-        return found
+    def counting(*arguments: Any) -> Any:
+        batch = make(*arguments)
+        counts.append(sum(batch["store_size"].to_pylist()))
+        return batch
 
     reader = FilteringReader(read_options({"path": str(store)}), Columns.wanted(spark_schema(), NOTHING))
     list(reader.pushFilters(list(chosen)))
     rows = 0
-    with patch.object(arrow, "fixed_columns", counting):
+    with patch.object(arrow, "_batch", counting):
         for partition in reader.partitions():
             rows += sum(sum(batch["store_size"].to_pylist()) for batch in reader.read(partition))
     return sum(counts), rows

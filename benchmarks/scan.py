@@ -6,6 +6,7 @@ Bodies are random bytes, which compression cannot shorten.
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import shutil
@@ -17,13 +18,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
-from rmqcli.codec.scan import find_bad_crc, fixed_columns, scan_positions
+from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.output.layout import Layout
@@ -32,8 +32,6 @@ from rmqcli.store import CommitLogFiles, verify_commit_log
 from rmqcli.store.workers import ALONE, Workers
 
 LOG_BYTES = 128 * 1024 * 1024
-ROWS = 16384
-"""Records per batch, as in an export."""
 _SMALL, _LARGE = 100, 1024
 _BLOCKS = 16
 
@@ -52,7 +50,7 @@ def write_log(folder: Path, body_size: int, size: int = LOG_BYTES) -> Path:
 
 
 def scan() -> Iterator[Measured]:
-    """Walk, all fixed columns, CRC, Arrow and export, with bodies of 1 KB and of 100 B."""
+    """Walk, CRC, Arrow and export, with bodies of 1 KB and of 100 B."""
     for body_size in (_LARGE, _SMALL):
         with tempfile.TemporaryDirectory() as folder, one_core():
             have_memory()
@@ -74,43 +72,17 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def _windows(data: bytes) -> Iterator[np.ndarray]:
-    start = 0
-    while start < len(data):
-        walk = scan_positions(data, start, max_rows=4 * ROWS)
-        for begin in range(0, len(walk.positions), ROWS):
-            yield walk.positions[begin : begin + ROWS]
-        start = walk.end
-
-
 def _in_memory(name: str, data: bytes, *, small: bool) -> Iterator[Measured]:
-    source = np.frombuffer(data, dtype=np.uint8)
-    target = np.empty_like(source)
-    count = len(scan_positions(data).positions)
-
-    def fixed() -> None:
-        for positions in _windows(data):
-            columns = fixed_columns(data, positions)
-            for field in columns.names:
-                columns[field]
-
-    def crcs() -> None:
-        for positions in _windows(data):
-            assert not find_bad_crc(data, fixed_columns(data, positions))
-
-    copy, walk, columns, crc, checked, arrow = best_of(
-        lambda: np.copyto(target, source),
-        lambda: scan_positions(data),
-        fixed,
+    count = _count(data)
+    copy, walk, crc, checked, arrow = best_of(
+        lambda: bytes(memoryview(data)),
+        lambda: Walk(data, 0).skip(),
         lambda: zlib.crc32(data),
-        crcs,
+        lambda: Walk(data, 0, check_crc=True).skip(),
         lambda: sum(batch.num_rows for batch in scan_batches(data)),
     )
     enough = "2,000,000 msg/s" if small else ""
     yield Measured(f"{name}walk", count / walk, "msg/s", copy / walk, "memcpy", enough)
-    yield Measured(
-        f"{name}walk + fixed columns", count / columns, "msg/s", copy / columns, "memcpy", enough or "0.5"
-    )
     yield Measured(
         f"{name}walk + CRC",
         len(data) / checked / 1e6,
@@ -168,13 +140,18 @@ class _Block(NamedTuple):
 
 
 def _walk_with_crc(block: _Block) -> int:
-    data = np.memmap(block.path, np.uint8, "r")[block.begin : block.end].data
-    count, start = 0, 0
-    while start < len(data):
-        walk = scan_positions(data, start, max_rows=ROWS)
-        assert not find_bad_crc(data, fixed_columns(data, walk.positions))
-        count, start = count + len(walk.positions), walk.end
+    with block.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+        walk = Walk(memoryview(pages), 0, block.begin, block.end, check_crc=True)
+        walk.skip()
+        count = walk.count
+        del walk
     return count
+
+
+def _count(data: bytes) -> int:
+    walk = Walk(data, 0)
+    walk.skip()
+    return walk.count
 
 
 class _Loop(NamedTuple):
@@ -201,14 +178,14 @@ def _on_two_cores() -> Iterator[Measured]:
     """
     with tempfile.TemporaryDirectory() as folder, Workers(2) as workers:
         path = write_log(Path(folder), _LARGE, _BLOCKS * LOG_BYTES // 4)
-        with path.open("rb") as file:
-            positions = scan_positions(memoryview(file.read())).positions
-        cuts = [*positions[:: -(-len(positions) // _BLOCKS)].tolist(), path.stat().st_size]
+        count, size = _count(path.read_bytes()), path.stat().st_size
+        each = count // _BLOCKS * (size // count)
+        cuts = [*(each * number for number in range(_BLOCKS)), size]
         blocks = [_Block(path, *cut) for cut in pairwise(cuts)]
         loops = [_Loop(200_000)] * _BLOCKS
 
         def run(by: Workers) -> None:
-            assert sum(by.run(_walk_with_crc, blocks, lambda cost: None)) == len(positions)
+            assert sum(by.run(_walk_with_crc, blocks, lambda cost: None)) == count
 
         def spin(by: Workers) -> None:
             by.run(_spin, loops, lambda cost: None)
@@ -216,7 +193,7 @@ def _on_two_cores() -> Iterator[Measured]:
         one, two, one_loop, two_loops = best_of(
             lambda: run(ALONE), lambda: run(workers), lambda: spin(ALONE), lambda: spin(workers)
         )
-        rate = path.stat().st_size / two / 1e6
+        rate = size / two / 1e6
         yield Measured(f"{_LARGE} B bodies, walk + CRC, 2 processes", rate, "MB/s", one / two, "one", "1.7")
         turns = sum(loop.turns for loop in loops) / two_loops / 1e6
         yield Measured("loop without memory, 2 processes", turns, "M turns/s", one_loop / two_loops, "one")

@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.harness import best_of
+from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.records.reading import decode_record
-from rmqcli.codec.scan import scan_positions
 from rmqcli.export import RowFilter, export_store_on_spark, spark_source
 from rmqcli.export.from_store.parts import Part, parts_of
 from rmqcli.export.packing import TASK_BYTES
@@ -59,8 +59,9 @@ class RowReader(DataSourceReader):
         names, epoch = spark_schema().names, datetime(1970, 1, 1, tzinfo=UTC)
         with mapped(file) as data:
             begin = 0 if part.begin == 0 else next_record(file, data, part.begin, part.end)
-            for position in scan_positions(data, begin or 0, part.end).positions.tolist():
-                message = decode_record(data, position, check_crc=True, decompress=True)
+            walk = Walk(data, -1 if part.base is None else part.base, begin or 0, part.end)
+            while walk.next():
+                message = decode_record(data, walk.position, check_crc=True, decompress=True)
                 yield tuple(
                     epoch + timedelta(milliseconds=getattr(message, name))
                     if name in _MOMENTS

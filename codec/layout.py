@@ -6,7 +6,7 @@ readers from it, so that no width or offset is written twice:
 * construct itself is the specification, and the oracle of the tests;
 * `FixedLayout.unpack_from`, `pack` and `iter_unpack` are those of one fused `struct.Struct`, for the hot
   path;
-* `FixedLayout.dtype` is a NumPy structured dtype, for vectorised scans; only its call imports NumPy.
+* `FixedLayout.dtype` is a NumPy structured dtype, for files of fixed entries; only its call imports NumPy.
 
 Fields are integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a
 fixed n, and `Const` or `Default` around one of these. Every field has a name, and the whole layout has one

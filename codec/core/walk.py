@@ -23,7 +23,7 @@ CLOSED: Final = 1
 UNWRITTEN: Final = 2
 """Ending of a walk: size and magic are zero, so nothing was written yet, or the file ends before a head."""
 
-_WINDOW: Final[i64] = 1 << 18
+_WINDOW: Final[i64] = 1 << 16
 _MASK: Final[i64] = 0xFFFFFFFF
 
 
@@ -115,6 +115,21 @@ class Walk:
         self.size = total
         self.count += 1
         return True
+
+    def move(self, begin: i64, end: i64, data: bytes = b"", at: i64 = 0) -> None:
+        """Continue with the records in [begin, end), of which the last must end at or before `end`.
+
+        If there are `data`, they have the bytes of this range from position `at` on.
+        """
+        self.position = begin
+        self.size = 0
+        self._stop = end
+        self._limit = end
+        self.is_over = False
+        self.data = data
+        self._window_at = begin - at
+        # Without data, the range is copied window by window.
+        self._window_end = end if data else begin
 
     def _end(self, ending: i64) -> bool:
         self.ending = ending

@@ -5,28 +5,25 @@ Times that do not fit microseconds are clamped. Bodies are decompressed unless r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from librt.strings import BytesWriter
 
-from rmqcli.codec.compression import COMPRESSED
-from rmqcli.codec.compression import decompress as decompress_body
+from rmqcli.codec.core.columns import PLACE_BITS, Codes, Columns, Texts
+from rmqcli.codec.core.walk import Walk
 from rmqcli.codec.errors import BodyError, CorruptionError
-from rmqcli.codec.ids import host_text, offset_msg_id
+from rmqcli.codec.ids import host_text
 from rmqcli.codec.inner_batch import NOT_INNER, WRAPPED
 from rmqcli.codec.layout import Buffer
 from rmqcli.codec.message_batch import BatchItem, decode_batch
 from rmqcli.codec.properties import decode_properties
 from rmqcli.codec.property_names import PropertyName, split_keys
-from rmqcli.codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, of_one_width, pieces, views
-from rmqcli.codec.scan.columns import Array, FixedColumns, ends_of, find_bad_crc, fixed_columns, host_widths
-from rmqcli.codec.scan.properties import PropertyColumns, split_properties
-from rmqcli.codec.scan.walk import StopReason, scan_positions
-from rmqcli.codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
+from rmqcli.codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, Array, always
 
 # The Arrow and Parquet schema of every export. Needs PyArrow.
 #
@@ -83,85 +80,12 @@ def _encoded(plain: pa.Schema) -> pa.Schema:
     return plain.set(plain.get_field_index("properties"), pa.field("properties", pa.map_(few, pa.string())))
 
 
-_HEX = np.frombuffer(b"".join(b"%04X" % pair for pair in range(1 << 16)), dtype=np.uint32)
-"""The four hexadecimal digits of every pair of bytes."""
-_LOW = 0xFFFFFFFF
-
-
-def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
-    """Return the `ip:port` texts of `born_host` or `store_host`; equal hosts are formatted once."""
-    packed = _packed_v4(rows, name)
-    if packed is None:
-        widths = host_widths(rows)[name == "store_host"]
-        pairs = zip(rows[name].tolist(), widths.tolist(), strict=True)
-        texts = pa.array([host_text(bytes(host)[:width]) for host, width in pairs], pa.string())
-        return texts.dictionary_encode() if encoded else texts
-    if _is_one(packed):
-        text = host_text(int(packed[0]).to_bytes(8, "big"))
-        return always(text, len(rows)) if encoded else always(text, len(rows)).dictionary_decode()
-    found = pa.array(packed).dictionary_encode()
-    names = pa.array([host_text(host.to_bytes(8, "big")) for host in found.dictionary.to_pylist()])
-    return pa.DictionaryArray.from_arrays(found.indices, names) if encoded else names.take(found.indices)
-
-
-def offset_msg_ids(rows: FixedColumns) -> pa.Array:
-    """Return the packed store host and commit-log offset of each record in hexadecimal digits."""
-    packed = _packed_v4(rows, "store_host")
-    if packed is None:
-        return _mixed_offset_msg_ids(rows)
-    offsets = rows["physical_offset"]
-    parts = (packed >> 32, packed & _LOW, offsets >> 32, offsets & _LOW)
-    # All rows begin as copies of the first one; only parts that differ are overwritten.
-    digits = np.tile(np.concatenate([_digits(part[:1]) for part in parts]), (len(rows), 1))
-    for column, part in enumerate(parts):
-        if not _is_one(part):
-            digits[:, column] = _digits(part)
-    return of_one_width(digits.view("V32").ravel(), pa.string())
-
-
-def _is_one(numbers: Array) -> bool:
-    return len(numbers) > 0 and bool((numbers == numbers[0]).all())
-
-
-def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
-    """Return the hosts as numbers; None if one of them is IPv6."""
-    column = rows[name]
-    if column.dtype.itemsize > 8:
-        bit = STORE_HOST_V6 if name == "store_host" else BORN_HOST_V6
-        if (rows["sys_flag"] & bit).any():
-            return None
-        # An IPv4 host is in the first 8 of the 20 bytes.
-        column = np.ascontiguousarray(column.view(np.dtype("V8,V12"))["f0"])
-    numbers: Array = column.view(">u8").astype(np.uint64).ravel()
-    return numbers
-
-
-def _digits(numbers: Array) -> Array:
-    digits: Array = _HEX[numbers.astype(">u4").view(">u2").reshape(-1, 2)].view(np.uint64).ravel()
-    return digits
-
-
-def _mixed_offset_msg_ids(rows: FixedColumns) -> pa.Array:
-    widths = host_widths(rows)[1].tolist()
-    packed = [bytes(host)[:width] for host, width in zip(rows["store_host"].tolist(), widths, strict=True)]
-    ids = [
-        offset_msg_id(host[:-4], int.from_bytes(host[-4:], "big"), offset)
-        for host, offset in zip(packed, rows["physical_offset"].tolist(), strict=True)
-    ]
-    return pa.array(ids, pa.string())
-
-
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024
 """The maximum number of bytes in one batch, exceeded only by its last record."""
 
-_WALK_ROWS = 1 << 16
-"""The number of records walked at a time; a longer walk costs less per record."""
 _LARGE_BODY = 512
-"""The mean body length from which a view beats a copy: 0.6 instead of 0.75 µs at 1 KB, but 0.07 µs more at
-100 B.
-"""
-_MAX_MS = (2**63 - 1) // 1000
+"""The mean body length from which a view beats a copy."""
 
 
 def scan_batches(
@@ -169,6 +93,7 @@ def scan_batches(
     start: int = 0,
     end: int | None = None,
     *,
+    base: int | None = None,
     broker_name: str | None = None,
     check_crc: bool = False,
     decompress: bool = True,
@@ -179,147 +104,116 @@ def scan_batches(
     """Yield the records that start in start:end, up to a filler record or zeros; memory is bounded by one
     batch.
 
-    With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer alive.
-    The last record may extend past `end`, but not past the buffer. Raises CorruptionError at a damaged
-    record, after the batch of the records before it.
+    `base` is the commit-log offset of the first byte; None takes it from the first record. With `encoded`,
+    batches have the encoded schema, and large bodies are views that keep the buffer alive. The last record
+    may extend past `end`, but not past the buffer. Raises CorruptionError at a damaged record, after the
+    batch of the records before it.
     """
-    while True:
-        # A multiple of `batch_rows`, so that a walk does not end with a short batch.
-        walk = scan_positions(buffer, start, end, max_rows=-(-_WALK_ROWS // batch_rows) * batch_rows)
-        for positions in _cut(walk.positions, batch_rows, batch_bytes):
-            rows, damage = _good_rows(buffer, positions, check_crc)
-            if len(rows):
-                yield _to_arrow(buffer, rows, broker_name, decompress, encoded)
-            if damage is not None:
-                raise damage
-        if walk.reason.is_damage:
-            raise CorruptionError(f"no whole record ({walk.reason})", walk.end)
-        if walk.reason is not StopReason.LIMIT:
-            return
-        start = walk.end
-
-
-def _cut(positions: Array, rows: int, size: int) -> Iterator[Array]:
-    begin = 0
-    while begin < len(positions):
-        reached = int(np.searchsorted(positions, positions[begin] + size))
-        end = min(begin + rows, max(reached, begin + 1))
-        yield positions[begin:end]
-        begin = end
+    walk = Walk(buffer, -1 if base is None else base, start, -1 if end is None else end, check_crc=check_crc)
+    in_place, damage, goes_on = encoded and VIEWS_ARE_WRITTEN, None, True
+    columns = Columns(buffer, in_place, decompress)
+    while goes_on:
+        columns.clear(in_place)
+        try:
+            goes_on = columns.add_all(walk, batch_rows, batch_bytes)
+        except CorruptionError as error:
+            damage, goes_on = error, False
+        if columns.count:
+            yield _batch(columns, buffer, broker_name, encoded)
+            in_place = in_place and _are_large(columns)
+    if damage is not None:
+        raise damage
 
 
 def to_arrow(
     buffer: Buffer,
     positions: Array,
+    sizes: Array,
     *,
+    base: int | None = None,
     broker_name: str | None = None,
     check_crc: bool = False,
     decompress: bool = True,
     encoded: bool = False,
 ) -> pa.RecordBatch:
-    """Return the records at these ascending positions as rows. Raises CorruptionError at a damaged record."""
-    if (np.diff(positions) <= 0).any():
-        raise ValueError("the positions of the records must ascend")
-    rows, damage = _good_rows(buffer, positions, check_crc)
-    if damage is not None:
-        raise damage
-    return _to_arrow(buffer, rows, broker_name, decompress, encoded)
+    """Return the records at these positions, which have these sizes, as rows. Raises CorruptionError at a
+    damaged record, or if records of other sizes are there.
+    """
+    ends = positions + sizes
+    # Adjacent records are read together.
+    first = np.append(True, positions[1:] != ends[:-1])[: len(positions)]
+    columns = Columns(buffer, encoded and VIEWS_ARE_WRITTEN, decompress)
+    walk = Walk(buffer, -1 if base is None else base, check_crc=check_crc)
+    columns.add_runs(walk, positions[first].tolist(), ends[np.roll(first, -1)].tolist())
+    return _batch(columns, buffer, broker_name, encoded)
 
 
-def _to_arrow(
-    buffer: Buffer, rows: FixedColumns, broker_name: str | None, decompress: bool, encoded: bool
-) -> pa.RecordBatch:
-    if len(rows) == 0:
-        return pa.RecordBatch.from_pylist([], schema=schema(encoded=encoded))
-    data = pa.py_buffer(buffer)
-    in_place = encoded and VIEWS_ARE_WRITTEN and bool(rows["body_length"].mean() >= _LARGE_BODY)
-    bodies = (views if in_place else pieces)(data, rows["body_start"], rows["body_end"])
-    topics = pieces(data, rows["topic_start"], rows["topic_end"])
-    properties = split_properties(data, rows["properties_start"], rows["properties_end"])
-    ids = offset_msg_ids(rows)
-    few = dictionary if encoded else _same
-    broker = always(broker_name, len(rows))
-    columns = {
-        "topic": few(_texts(topics)),
-        "broker_name": broker if encoded else broker.dictionary_decode(),
-        "commit_log_offset": pa.array(rows["physical_offset"]),
-        "msg_id": _coalesce(properties.column(PropertyName.UNIQ_KEY), ids),
-        "offset_msg_id": ids,
-        "tags": few(properties.column(PropertyName.TAGS)),
-        "keys": _keys(properties),
-        "properties": properties.map_array(encoded=encoded),
-        "born_timestamp": _moments(rows["born_timestamp"]),
-        "born_host": hosts(rows, "born_host", encoded=encoded),
-        "store_timestamp": _moments(rows["store_timestamp"]),
-        "store_host": hosts(rows, "store_host", encoded=encoded),
-        "store_size": pa.array(rows["total_size"]),
-        "body": _decompressed(bodies, rows) if decompress else bodies,
+def _are_large(columns: Columns) -> bool:
+    return columns.body_size >= _LARGE_BODY * columns.count
+
+
+def _batch(columns: Columns, buffer: Buffer, broker_name: str | None, encoded: bool) -> pa.RecordBatch:
+    """Return the records of some columns as rows."""
+    bodies = _bodies(columns, buffer)
+    wanted = schema(encoded=encoded, views=bodies.type == pa.binary_view())
+    names = _coded(columns.names, _text)
+    found = {
+        "topic": _coded(columns.topic, _text),
+        "broker_name": always(broker_name, columns.count),
+        "msg_id": _texts(columns.msg_id),
+        "offset_msg_id": _texts(columns.offset_msg_id),
+        "tags": _coded(columns.tags, _text),
+        "keys": pa.ListArray.from_arrays(_ends(columns.key_ends), _texts(columns.keys)),
+        "properties": pa.MapArray.from_arrays(
+            _ends(columns.pair_ends), names if encoded else names.dictionary_decode(), _texts(columns.values)
+        ),
+        "born_host": _coded(columns.born_host, host_text),
+        "store_host": _coded(columns.store_host, host_text),
+        "body": bodies,
     }
-    wanted = schema(encoded=encoded, views=in_place)
-    arrays = [columns[name] if name in columns else pa.array(rows[name]) for name in wanted.names]
+    if not encoded:
+        found |= {name: found[name].dictionary_decode() for name in _ENCODED}
+    arrays = [
+        found[field.name]
+        if field.name in found
+        else _array(field.type, columns.count, getattr(columns, field.name))
+        for field in wanted
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _same(column: pa.Array) -> pa.Array:
-    return column
+def _array(kind: pa.DataType, count: int, *data: BytesWriter) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, *(pa.py_buffer(one.getvalue()) for one in data)])
 
 
-def _coalesce(column: pa.Array, others: pa.Array) -> pa.Array:
-    return pc.coalesce(column, others) if column.null_count else column
+def _texts(texts: Texts, kind: pa.DataType = pa.string()) -> pa.Array:  # noqa: B008
+    return _array(kind, texts.count, texts.ends, texts.data)
 
 
-def _good_rows(
-    buffer: Buffer, positions: Array, check_crc: bool
-) -> tuple[FixedColumns, CorruptionError | None]:
-    """Return the records before the first damage, and the error for that damage."""
-    damage = None
-    while True:
-        try:
-            rows = fixed_columns(buffer, positions)
-            break
-        except CorruptionError as error:  # raised by one check; others may fail for earlier records
-            damage = error
-            positions = positions[positions < (error.position or 0)]
-    bad = find_bad_crc(buffer, rows) if check_crc else []
-    if bad:
-        damage = CorruptionError("the CRC of a body is wrong", int(positions[bad[0]]))
-        rows = rows.first(bad[0])
-    return rows, damage
+def _ends(ends: BytesWriter) -> pa.Array:
+    return _array(pa.int32(), len(ends) // 4, ends)
 
 
-def _moments(milliseconds: Array) -> pa.Array:
-    micros = np.clip(milliseconds, -_MAX_MS, _MAX_MS) * 1000
-    return pa.array(micros).view(pa.timestamp("us", tz="UTC"))
+def _text(text: bytes) -> str:
+    return str(text, "utf-8", "replace")
 
 
-def _texts(data: pa.Array) -> pa.Array:
-    try:
-        return data.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([str(piece, "utf-8", "replace") for piece in data.to_pylist()], pa.string())
+def _coded(codes: Codes, text: Callable[[bytes], str]) -> pa.DictionaryArray:
+    numbers = _array(pa.int32(), len(codes.numbers) // 4, codes.numbers)
+    if codes.missing:
+        numbers = pc.if_else(pc.less(numbers, 0), None, numbers)
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(map(text, codes.texts), pa.string()))
 
 
-def _keys(properties: PropertyColumns) -> pa.Array:
-    """Return the non-empty, blank-separated keys of each record; a record without keys has an empty list."""
-    texts = properties.column(PropertyName.KEYS)
-    # Without blanks, each text is a single key, and the column itself holds the values of the lists.
-    if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
-        return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
-    parts = pc.split_pattern(pc.fill_null(texts, ""), " ")
-    full = pc.not_equal(parts.values, "")
-    counts = ends_of(full.to_numpy(zero_copy_only=False))
-    return pa.ListArray.from_arrays(pa.array(counts[parts.offsets.to_numpy()]), parts.values.filter(full))
-
-
-def _decompressed(bodies: pa.Array, rows: FixedColumns) -> pa.Array:
-    flags = rows["sys_flag"]
-    compressed = np.flatnonzero(flags & COMPRESSED).tolist()
-    if not compressed:
-        return bodies
-    plain = bodies.to_pylist()
-    for row in compressed:
-        plain[row] = decompress_body(plain[row], int(flags[row]))
-    return pa.array(plain, bodies.type)
+def _bodies(columns: Columns, buffer: Buffer) -> pa.Array:
+    if len(columns.views) == 0:
+        return _texts(columns.bodies, pa.binary())
+    data = pa.py_buffer(buffer)
+    parts = [data.slice(number << PLACE_BITS) for number in range(columns.buffers)]
+    plain = pa.py_buffer(columns.bodies.data.getvalue())
+    views = [None, pa.py_buffer(columns.views.getvalue()), *parts, plain]
+    found = pa.Array.from_buffers(pa.binary_view(), columns.count, views)
+    return found if _are_large(columns) else found.cast(pa.binary())
 
 
 # Rows of inner batches of 5.x: one for each message in place of one for the record. Needs PyArrow.

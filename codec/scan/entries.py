@@ -1,15 +1,15 @@
-"""Consume-queue entries as columns, and the commit-log files that they point into. Needs NumPy."""
+"""Consume-queue entries as columns. Needs NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rmqcli.codec.layout import Buffer
-from rmqcli.codec.scan.columns import Array, distinct
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER_SIZE
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class EntryColumns(NamedTuple):
@@ -31,15 +31,6 @@ class EntryColumns(NamedTuple):
         return mask
 
 
-class LogViews(Protocol):
-    """The bytes of commit-log files; `bases` are the commit-log offsets of their first bytes, ascending."""
-
-    @property
-    def bases(self) -> list[int]: ...
-
-    def view(self, number: int) -> memoryview: ...
-
-
 def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> EntryColumns:
     """Read the entries [begin, end) of a file, by default up to the last whole one."""
     stop = len(data) // ENTRY.size if end is None else end
@@ -48,10 +39,3 @@ def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> Entry
     # offset 0.
     sizes = raw["size"].astype(np.int32)
     return EntryColumns(sizes, raw["commit_log_offset"].astype(np.int64), raw["tags_code"].astype(np.int64))
-
-
-def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:
-    """Yield (part of `chosen`, bytes of the file, base) for each commit-log file that entries point into."""
-    files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
-    for file in distinct(files[files >= 0]):
-        yield chosen[files == file], views.view(file), views.bases[file]

@@ -22,7 +22,6 @@ HEAVY = {
     "pandas",
     "cramjam",
     "backports.zstd",
-    "zstandard",
     "construct",
     "hdrh",
     "pygal",
@@ -93,7 +92,6 @@ def test_a_command_that_runs_imports_no_drawing_and_no_columns(words: str) -> No
         "pandas",
         "pydantic",
         "cramjam",
-        "zstandard",
         "rmqcli.broker",
     }
 

@@ -39,6 +39,22 @@ def record_fields(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def log_of(records: list[dict[str, Any]], base: int = 0) -> bytes:
+    """The records with these arguments of encode_record, one after another; `base` is the offset of the first."""
+    data = b""
+    for fields in records:
+        data += encode_record(**fields | {"physical_offset": base + len(data)})
+    return data
+
+
+def small_log(*changes: dict[str, Any]) -> bytes:
+    """Small records with some fields changed, one after another."""
+    data = b""
+    for fields in changes:
+        data += make_record(**{"physical_offset": len(data), **fields})
+    return data
+
+
 def make_record(**changes: Any) -> bytes:
     """A small record with some fields changed."""
     fields: dict[str, Any] = {

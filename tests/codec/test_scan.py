@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import mmap
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,12 +16,10 @@ from hypothesis import strategies as st
 from rmqcli.codec.compression import compress
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.records.encoding import encode_filler, encode_record
-from rmqcli.codec.records.reading import decode_record
-from rmqcli.codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
+from rmqcli.codec.records.reading import decode_record, peek_record
 from rmqcli.codec.scan.arrow import scan_batches, schema, to_arrow
-from rmqcli.codec.scan.arrow_arrays import dictionary
-from tests.codec.samples import make_record, record_fields
+from rmqcli.codec.scan.arrow_arrays import Array
+from tests.codec.samples import log_of, make_record, record_fields, small_log
 from tests.support import JavaStore
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,22 +61,6 @@ def test_every_column_of_the_java_stores(java_store: JavaStore) -> None:
         assert row == wanted
 
 
-ENDS = {"blank": StopReason.FILLER, "zero": StopReason.ZERO}
-"""By the words of the Java program that lists the stores."""
-
-
-def test_fixed_columns_of_the_java_stores(java_store: JavaStore) -> None:
-    for path, line in zip(java_store.commit_logs, java_store.of_kind("commitlog-file"), strict=True):
-        data = path.read_bytes()
-        walk = scan_positions(data)
-        assert len(walk.positions) == line["messages"]
-        assert walk.reason is ENDS[line["end"].partition("@")[0]]
-        assert walk.end == int(line["end"].partition("@")[2].split(" ")[0])
-        rows = fixed_columns(data, walk.positions)
-        assert find_bad_crc(data, rows) == []
-        assert rows["physical_offset"].tolist() == (walk.positions + int(path.name)).tolist()
-
-
 def test_a_mapped_file_can_be_closed_afterwards(store_clean: JavaStore) -> None:
     with store_clean.commit_logs[0].open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -90,18 +71,33 @@ def test_a_mapped_file_can_be_closed_afterwards(store_clean: JavaStore) -> None:
     assert rows_of(batches[0])[0]["topic"] == "SeedNormal"
 
 
-@given(st.lists(record_fields(), max_size=8))
-def test_any_records(records: list[dict[str, Any]]) -> None:
-    data = b"".join(encode_record(**fields) for fields in records)
-    walk = scan_positions(data)
-    assert (walk.end, walk.reason) == (len(data), StopReason.END)
-    expected = [as_row(decode_record(data, position)) for position in walk.positions.tolist()]
-    plain = to_arrow(data, walk.positions, decompress=False)
-    for row, wanted in zip(rows_of(plain), expected, strict=True):
-        assert row == wanted
-    encoded = to_arrow(data, walk.positions, decompress=False, encoded=True)
+def spans_of(data: bytes) -> tuple[Array, Array]:
+    """Positions and sizes of the records of a log."""
+    positions, sizes = [0], []
+    while positions[-1] < len(data):
+        sizes.append(peek_record(data, positions[-1]).total_size)
+        positions.append(positions[-1] + sizes[-1])
+    return np.array(positions[:-1], dtype=np.int64), np.array(sizes, dtype=np.int64)
+
+
+def rows_both_ways(data: bytes, **options: Any) -> list[dict[str, Any]]:
+    """The rows of a log, which are the same in either encoding, walked or read by their positions."""
+    expected = [row for batch in scan_batches(data, **options) for row in rows_of(batch)]
+    assert rows_of(to_arrow(data, *spans_of(data), **options)) == expected
+    encoded = to_arrow(data, *spans_of(data), **options, encoded=True)
     encoded.validate(full=True)
     assert rows_of(encoded.cast(schema())) == expected
+    return expected
+
+
+def decoded(data: bytes, broker_name: str | None = None) -> list[dict[str, Any]]:
+    return [as_row(decode_record(data, at), broker_name) for at in spans_of(data)[0].tolist()]
+
+
+@given(st.lists(record_fields(), max_size=8), st.integers(0, 2**62))
+def test_any_records(records: list[dict[str, Any]], base: int) -> None:
+    data = log_of(records, base)
+    assert rows_both_ways(data, base=base, decompress=False) == decoded(data)
 
 
 TEXTS = st.lists(
@@ -111,25 +107,41 @@ TEXTS = st.lists(
 
 @given(st.lists(TEXTS.map("".join).map(str.encode) | st.binary(max_size=30), min_size=1, max_size=6))
 def test_any_properties(texts: list[bytes]) -> None:
-    data = b"".join(make_record(properties=text) for text in texts)
-    positions = scan_positions(data).positions
-    expected = [as_row(decode_record(data, position)) for position in positions.tolist()]
-    assert rows_of(to_arrow(data, positions)) == expected
+    data = small_log(*({"properties": text} for text in texts))
+    assert rows_both_ways(data) == decoded(data)
 
 
-def test_more_names_than_bits() -> None:
+NAMES = st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "a"])
+ALIKE = st.lists(st.tuples(NAMES, st.text("xyz", min_size=1, max_size=9)), max_size=4).map(
+    lambda pairs: "\x02".join(f"{name}\x01{value}" for name, value in pairs).encode()
+)
+
+
+@given(
+    st.lists(ALIKE | ALIKE.map(lambda text: text + b"\x02") | st.binary(max_size=12), min_size=1, max_size=4),
+    st.lists(st.integers(0, 3), min_size=1, max_size=16),
+)
+def test_texts_of_which_some_have_the_same_names(texts: list[bytes], order: list[int]) -> None:
+    data = small_log(*({"properties": texts[number % len(texts)]} for number in order))
+    assert rows_both_ways(data) == decoded(data)
+
+
+def test_the_last_of_pairs_with_the_same_name_counts() -> None:
+    (row,) = rows_both_ways(small_log({"properties": b"a\x011\x02b\x012\x02a\x013\x02c\x014"}))
+    assert list(row["properties"].items()) == [("b", "2"), ("a", "3"), ("c", "4")]
+
+
+def test_many_names() -> None:
     names = [f"name{number}" for number in range(70)]
     text = "\x02".join(f"{name}\x01{turn}" for turn in (1, 2) for name in names).encode()
-    data = make_record(properties=text) + make_record(properties=b"name3\x01x")
-    rows = rows_of(to_arrow(data, scan_positions(data).positions))
+    rows = rows_both_ways(small_log({"properties": text}, {"properties": b"name3\x01x"}))
     assert rows[0]["properties"] == dict.fromkeys(names, "2")
     assert rows[1]["properties"] == {"name3": "x"}
 
 
 def test_a_name_that_comes_very_often() -> None:
     text = b"\x02".join([b"a\x011"] * 4097 + [b"b\x012"] * 4000)
-    data = make_record(properties=text)
-    assert rows_of(to_arrow(data, scan_positions(data).positions))[0]["properties"] == {"a": "1", "b": "2"}
+    assert rows_both_ways(small_log({"properties": text}))[0]["properties"] == {"a": "1", "b": "2"}
 
 
 @given(
@@ -138,77 +150,53 @@ def test_a_name_that_comes_very_often() -> None:
             st.sampled_from([b"topic", b"other", b"longer topic"]),
             st.sampled_from([b"TAGS\x01a", b"TAGS\x01b", b"TAGS\x01\xc3\xa9", b"KEYS\x01a b", b""]),
             st.sampled_from([b"\1" * 8, b"\2" * 8, b"\x7f" + bytes(7), b"\3" * 20]),
-            st.sampled_from([0, 2**16, 2**32, 2**33 + 1, -1]),
         ),
         min_size=1,
         max_size=4,
     )
 )
-def test_columns_of_one_value_and_of_several(records: list[tuple[bytes, bytes, bytes, int]]) -> None:
-    data = b"".join(
-        make_record(topic=topic, properties=text, born_host=host, store_host=host, physical_offset=offset)
-        for topic, text, host, offset in records
+def test_columns_of_one_value_and_of_several(records: list[tuple[bytes, bytes, bytes]]) -> None:
+    data = small_log(
+        *(
+            {"topic": topic, "properties": text, "born_host": host, "store_host": host}
+            for topic, text, host in records
+        )
     )
-    positions = scan_positions(data).positions
-    plain = to_arrow(data, positions, broker_name="b")
-    expected = [as_row(decode_record(data, position), "b") for position in positions.tolist()]
-    assert rows_of(plain) == expected
-    encoded = to_arrow(data, positions, broker_name="b", encoded=True)
-    encoded.validate(full=True)
-    assert rows_of(encoded.cast(schema())) == expected
-
-
-@pytest.mark.parametrize("texts", [["aa", "a", "aaa"], ["a", "aa", ""], ["", ""], ["b", None], ["x"], []])
-def test_texts_of_which_there_are_few(texts: list[str | None]) -> None:
-    """Different texts can have the total length of equal ones."""
-    found = dictionary(pa.array(texts, pa.string()))
-    found.validate(full=True)
-    assert found.to_pylist() == texts
-    assert dictionary(pa.array(["z", *texts], pa.string())[1:]).to_pylist() == texts
+    assert rows_both_ways(data, broker_name="b") == decoded(data, "b")
 
 
 def test_no_properties_no_topic() -> None:
-    data = make_record(properties=b"", topic=b"", body=b"") * 2
-    row = rows_of(to_arrow(data, scan_positions(data).positions))[1]
+    row = rows_both_ways(small_log(*[{"properties": b"", "topic": b"", "body": b""}] * 2))[1]
     assert (row["properties"], row["keys"], row["tags"], row["topic"], row["body"]) == ({}, [], None, "", b"")
     assert row["msg_id"] == row["offset_msg_id"]
 
 
 def test_text_that_is_not_utf_8() -> None:
-    data = make_record(topic=b"\xe4", properties=b"a\x01\xe4") + make_record(
-        topic=b"\xb8\xad", properties=b"b\x01\xff"
+    rows = rows_both_ways(
+        small_log(
+            {"topic": b"\xe4", "properties": b"a\x01\xe4"}, {"topic": b"\xb8\xad", "properties": b"b\x01\xff"}
+        )
     )
-    rows = rows_of(to_arrow(data, scan_positions(data).positions))
     assert [row["topic"] for row in rows] == ["\ufffd", "\ufffd\ufffd"]
     assert [row["properties"] for row in rows] == [{"a": "\ufffd"}, {"b": "\ufffd"}]
 
 
 def test_bodies_are_decompressed_when_asked() -> None:
     packed, flag = compress(b"x" * 5000, "lz4")
-    data = make_record() + make_record(body=packed, sys_flag=flag)
-    (batch,) = scan_batches(data)
-    assert batch.column("body").to_pylist() == [b"hello0", b"x" * 5000]
-    (batch,) = scan_batches(data, decompress=False)
-    assert batch.column("body").to_pylist() == [b"hello0", packed]
-    (batch,) = scan_batches(make_record())
-    assert batch.column("body").to_pylist() == [b"hello0"]
+    data = small_log({}, {"body": packed, "sys_flag": flag})
+    assert [row["body"] for row in rows_both_ways(data)] == [b"hello0", b"x" * 5000]
+    assert [row["body"] for row in rows_both_ways(data, decompress=False)] == [b"hello0", packed]
 
 
-@pytest.mark.parametrize("segments", [True, False])
-@pytest.mark.parametrize("length", [0, 1, 100, 3000])
-def test_crcs_of_many_bodies(length: int, segments: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty body has no CRC. zstandard may be missing."""
-    if not segments:
-        monkeypatch.setitem(sys.modules, "zstandard", None)
-    wrong = [0, 2047, 4999]
-    records = [
-        make_record(body=bytes([row % 251]) * length, **({"body_crc": row} if row in wrong else {}))
-        for row in range(5000)
-    ]
-    data = b"".join(records)
-    for buffer in (data, bytearray(data), memoryview(data)):
-        rows = fixed_columns(buffer, scan_positions(buffer).positions)
-        assert find_bad_crc(buffer, rows) == (wrong if length else [])
+def test_a_body_that_cannot_be_decompressed() -> None:
+    """It is damage at its record; the records before it are given."""
+    packed, flag = compress(b"x" * 5000, "lz4")
+    data = small_log({}, {}, {"body": packed[:-9], "sys_flag": flag}, {})
+    batches = scan_batches(data)
+    assert next(batches).num_rows == 2
+    with pytest.raises(CorruptionError, match="lz4") as caught:
+        next(batches)
+    assert caught.value.position == 2 * len(RECORD)
 
 
 def test_times_are_utc() -> None:
@@ -221,78 +209,52 @@ def test_times_are_utc() -> None:
 RECORD = make_record()
 
 
-@pytest.mark.parametrize(
-    ("tail", "reason"),
-    [
-        (b"", StopReason.END),
-        (encode_filler(20) + bytes(12), StopReason.FILLER),
-        (encode_filler(8), StopReason.FILLER),
-        (encode_filler(21) + bytes(12), StopReason.FILLER),
-        (b"\0\0\0\7" + encode_filler(8)[4:], StopReason.GARBAGE),
-        (bytes(500), StopReason.ZERO),
-        (bytes(5), StopReason.ZERO),
-        (b"\x01\x02", StopReason.GARBAGE),
-        (RECORD[:-1], StopReason.CUT),
-        (RECORD[:20], StopReason.CUT),
-        (b"\xff" * 200, StopReason.GARBAGE),
-        (bytes(4) + RECORD[4:], StopReason.GARBAGE),
-        ((90).to_bytes(4, "big") + RECORD[4:], StopReason.GARBAGE),
-        (b"\x80\x00\x00\x00" + RECORD[4:], StopReason.GARBAGE),
-    ],
-)
-def test_where_and_why_a_walk_stops(tail: bytes, reason: StopReason) -> None:
-    walk = scan_positions(RECORD * 3 + tail)
-    assert walk.positions.tolist() == [0, len(RECORD), 2 * len(RECORD)]
-    assert (walk.end, walk.reason) == (3 * len(RECORD), reason)
-    assert reason.is_damage is (reason in (StopReason.CUT, StopReason.GARBAGE))
+def records(count: int) -> bytes:
+    return small_log(*[{}] * count)
 
 
-def test_a_walk_between_two_places() -> None:
+def test_a_scan_between_two_places() -> None:
     size = len(RECORD)
-    walk = scan_positions(RECORD * 5, size, 3 * size)
-    assert walk.positions.tolist() == [size, 2 * size]
-    assert (walk.end, walk.reason) == (3 * size, StopReason.END)
-    # the record that starts before the end is included
-    walk = scan_positions(RECORD * 5, 0, 2 * size + 1)
-    assert (len(walk.positions), walk.end, walk.reason) == (3, 3 * size, StopReason.END)
-    assert sum(batch.num_rows for batch in scan_batches(RECORD * 5, 0, 2 * size + 1, batch_rows=2)) == 3
+    for end, count in ((3 * size, 2), (2 * size + 1, 2), (2 * size, 1)):
+        # The record that starts before the end is included.
+        assert sum(batch.num_rows for batch in scan_batches(records(5), size, end, batch_rows=2)) == count
 
 
 def test_parts_of_a_log_add_up(store_clean: JavaStore) -> None:
     data = store_clean.commit_logs[0].read_bytes()
-    positions = scan_positions(data).positions
-    cuts = [0, *positions[[100, 101, 400]].tolist(), len(data)]
+    positions = [line["phy"] for line in store_clean.of_kind("msg") if line["phy"] < len(data)]
+    cuts = [0, *(positions[number] for number in (100, 101, 400)), len(data)]
     parts = [
         batch.column("commit_log_offset").to_pylist()
         for start, end in itertools.pairwise(cuts)
         for batch in scan_batches(data, start, end)
     ]
-    assert list(itertools.chain(*parts)) == positions.tolist()
-
-
-def test_limits_of_a_walk() -> None:
-    size = len(RECORD)
-    walk = scan_positions(RECORD * 5, max_rows=2)
-    assert (len(walk.positions), walk.end, walk.reason) == (2, 2 * size, StopReason.LIMIT)
-    walk = scan_positions(RECORD * 5, max_bytes=size + 1)
-    assert (len(walk.positions), walk.reason) == (2, StopReason.LIMIT)
-    assert scan_positions(RECORD * 5, max_rows=5).reason is StopReason.END
+    assert list(itertools.chain(*parts)) == positions
 
 
 def test_batches_are_bounded() -> None:
-    sizes = [batch.num_rows for batch in scan_batches(RECORD * 10, batch_rows=4)]
+    sizes = [batch.num_rows for batch in scan_batches(records(10), batch_rows=4)]
     assert sizes == [4, 4, 2]
-    sizes = [batch.num_rows for batch in scan_batches(RECORD * 10, batch_bytes=len(RECORD) * 5)]
+    sizes = [batch.num_rows for batch in scan_batches(records(10), batch_bytes=len(RECORD) * 5)]
     assert sizes == [5, 5]
+    packed, flag = compress(bytes(10_000), "zlib")
+    data = small_log(*[{"body": packed, "sys_flag": flag}] * 10)
+    assert [batch.num_rows for batch in scan_batches(data, batch_bytes=25_000)] == [3, 3, 3, 1]
 
 
 def test_the_good_records_before_damage_are_given() -> None:
-    wrong_crc = bytearray(RECORD)
-    wrong_crc[88] ^= 1
-    wrong_length = bytearray(RECORD)
-    wrong_length[87] += 1
-    for bad, check in ((wrong_crc, True), (wrong_length, False), (b"\xff" * 100, False)):
-        batches = scan_batches(RECORD * 2 + bytes(bad) + RECORD, check_crc=check)
+    wrong_crc = bytearray(small_log({}, {}, {}))
+    wrong_crc[2 * len(RECORD) + 88] ^= 1
+    wrong_length = bytearray(small_log({}, {}, {}))
+    wrong_length[2 * len(RECORD) + 87] += 1
+    elsewhere = small_log({}, {}, {"physical_offset": 7})
+    for bad, check in (
+        (wrong_crc, True),
+        (wrong_length, False),
+        (records(2) + b"\xff" * 100, False),
+        (elsewhere, False),
+    ):
+        batches = scan_batches(bytes(bad) + RECORD, check_crc=check)
         assert next(batches).num_rows == 2
         with pytest.raises(CorruptionError) as caught:
             next(batches)
@@ -302,18 +264,28 @@ def test_the_good_records_before_damage_are_given() -> None:
 def test_nothing_to_scan() -> None:
     assert list(scan_batches(b"")) == []
     assert list(scan_batches(bytes(1000))) == []
-    assert to_arrow(RECORD, np.zeros(0, dtype=np.int64)).num_rows == 0
+    none = np.zeros(0, dtype=np.int64)
+    for encoded in (False, True):
+        assert to_arrow(RECORD, none, none, encoded=encoded).num_rows == 0
 
 
-def test_positions_must_ascend() -> None:
-    with pytest.raises(ValueError, match="ascend"):
-        to_arrow(RECORD * 2, np.array([len(RECORD), 0]))
+@pytest.mark.parametrize("size", [-1, 1, 90, len(RECORD) - 1, len(RECORD) + 1, 2 * len(RECORD) - 1, 10**6])
+def test_records_of_other_sizes(size: int) -> None:
+    data = records(2)
+    with pytest.raises(CorruptionError):
+        to_arrow(data, np.array([0]), np.array([size]))
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_walk_that_stops_before_a_record_of_either_version(version: int) -> None:
-    one = make_record(version=version)
-    walk = scan_positions(one * 3, max_rows=2)
-    assert (walk.positions.tolist(), walk.end, walk.reason) == ([0, len(one)], 2 * len(one), StopReason.LIMIT)
-    cut = scan_positions((one * 3)[:-1])
-    assert (len(cut.positions), cut.reason) == (2, StopReason.CUT)
+@pytest.mark.parametrize("position", [-1, 1, 2 * len(RECORD), 10**6])
+def test_records_at_other_positions(position: int) -> None:
+    with pytest.raises(CorruptionError):
+        to_arrow(records(2), np.array([0, position]), np.array([len(RECORD)] * 2))
+
+
+def test_records_in_any_order() -> None:
+    data = records(3)
+    places = np.array([2, 0, 0, 1]) * len(RECORD)
+    assert (
+        to_arrow(data, places, np.array([len(RECORD)] * 4))["commit_log_offset"].to_pylist()
+        == places.tolist()
+    )

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from rmqcli.codec.scan import arrow, columns
+from rmqcli.codec.core.columns import Columns
+from rmqcli.codec.scan import arrow
 from rmqcli.export.spark.session import spark_session
 from tests.cli.conftest import cli, cluster, own_folders, rmq, topic
 from tests.sql.conftest import bytes_read
@@ -43,12 +44,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun]:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Counts the records of each gathering of prefixes."""
+    """Counts the records of each batch."""
     counts: list[int] = []
+    make = arrow._batch
 
-    def counting(*arguments: object) -> object:
-        counts.append(len(arguments[1]))  # type: ignore[arg-type]
-        return columns.fixed_columns(*arguments)  # type: ignore[arg-type]
+    def counting(columns: Columns, *arguments: Any) -> Any:
+        counts.append(columns.count)
+        return make(columns, *arguments)
 
-    monkeypatch.setattr(arrow, "fixed_columns", counting)
+    monkeypatch.setattr(arrow, "_batch", counting)
     return counts

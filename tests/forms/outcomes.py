@@ -26,7 +26,9 @@ from rmqcli import broker
 from rmqcli.codec import core
 from rmqcli.codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
 from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.compression import compress
 from rmqcli.codec.core.agreement import entries_inside
+from rmqcli.codec.core.columns import Columns
 from rmqcli.codec.core.delivery import Delivery
 from rmqcli.codec.core.hashing import crc32, index_key_hash, java_string_hash
 from rmqcli.codec.core.property_pairs import write_pairs
@@ -35,16 +37,22 @@ from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import decode_batch, encode_batch
 from rmqcli.codec.properties import decode_properties, mended_properties, properties_problem
+from rmqcli.codec.records.filter import record_filter
 from rmqcli.codec.records.reading import decode_record, decode_records, peek_record, scan_record
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 from rmqcli.codec.store.consume_queue import ENTRY, FILLER
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.folder import StoreFolder
+from rmqcli.store.read.log_records import log_records
 from rmqcli.store.repair.salvage import salvage
+from rmqcli.store.stats.log_shape import shape_of
 from rmqcli.store.verify.store import verify_store
 from tests.codec.mutants import mutated, sources
+from tests.codec.samples import make_record
 from tests.codec.wire import KINDS, load_wire, with_length
 from tests.seeds import times
 from tests.support import unpack
@@ -133,6 +141,9 @@ def texts() -> Iterator[Line]:
     for data in property_texts(4_000 // THINNED):
         for function in (decode_properties, properties_problem, mended_properties):
             yield f"{function.__name__} {data!r}", outcome(function, data)
+        first = make_record(properties=data)
+        second = make_record(properties=b"a\1" + data, physical_offset=4096 + len(first))
+        yield f"columns {data!r}", columns_of(first + second)
         for name in ("", "UNIQ_KEY"):
             yield f"pairs {data!r}", outcome(write_pairs, decode_properties(data), name, "1")
         word = data.decode("utf-8", "replace")
@@ -164,6 +175,10 @@ def batches() -> Iterator[Line]:
 
 
 def records(folder: Path) -> Iterator[Line]:
+    body, flag = compress(b"body " * 99)
+    packed = make_record(body=body, sys_flag=flag)
+    for record in (packed, *overwritten(packed, 0, len(packed), 3)):
+        yield f"columns {record!r}", columns_of(record)
     for name in STORES:
         for path in sorted((folder / name / "store" / "commitlog").iterdir()):
             data = path.read_bytes()
@@ -178,9 +193,69 @@ def records(folder: Path) -> Iterator[Line]:
                             yield f"{function.__name__} {changed!r}", outcome(function, changed)
                 at, number = at + head.total_size, number + 1
             yield f"walk {path.name}", outcome(walked, data)
+            yield f"columns {path.name}", columns_of(data)
             for changed in overwritten(data[: min(at, 800)], 0, min(at, 800), 5):
                 yield f"walk {changed!r}", outcome(walked, changed)
+                yield f"columns {changed!r}", columns_of(changed)
             yield f"records {path.name}", outcome(partial(decode_records, check_crc=True), data[:at])
+
+
+def columns_of(data: bytes) -> list[object]:
+    """What the columns of the records before damage hold: with and without copies of bodies, walked and in two ranges."""
+    found: list[object] = []
+    for in_place in (False, True):
+        columns, walk = Columns(data, in_place, True), Walk(data, -1, check_crc=in_place)
+        found.append(outcome(columns.add_all, walk, 1_000, 1 << 20))
+        found.append(contents(columns))
+        columns.clear(not in_place)
+        found.append(outcome(columns.add_runs, walk, [0, walk.position], [walk.position, len(data)]))
+        found.append(contents(columns))
+    return found
+
+
+def contents(columns: Columns) -> list[object]:
+    texts = (columns.msg_id, columns.offset_msg_id, columns.keys, columns.values, columns.bodies)
+    codes = (columns.topic, columns.tags, columns.names, columns.born_host, columns.store_host)
+    numbers = (
+        columns.queue_id,
+        columns.queue_offset,
+        columns.born_timestamp,
+        columns.store_timestamp,
+        columns.flag,
+    )
+    more = (
+        columns.sys_flag,
+        columns.reconsume_times,
+        columns.prepared_transaction_offset,
+        columns.store_size,
+    )
+    others = (columns.body_crc, columns.commit_log_offset, columns.views, columns.key_ends, columns.pair_ends)
+    return [
+        (columns.count, columns.body_size, columns.buffers),
+        [(one.count, one.data.getvalue(), one.ends.getvalue()) for one in texts],
+        [(one.missing, one.texts, one.numbers.getvalue()) for one in codes],
+        [one.getvalue() for one in (*numbers, *more, *others)],
+    ]
+
+
+def readings(folder: Path) -> Iterator[Line]:
+    """What filters choose of whole logs, in place, and how the records count."""
+    wheres = (
+        "topic = 'SeedNormal' AND 1 >= queue_id",
+        "store_size < 300.5 OR born_timestamp > 0 AND tags = 'tagA'",
+    )
+    filters = [record_filter(where=where) for where in wheres] + [record_filter(key="key-7", queue_id=1)]
+    for name in STORES:
+        log = CommitLogFiles(folder / name / "store")
+        for chosen in filters:
+            found = log_records(log, OffsetRange(begin=1000), chosen)
+            yield f"chosen of {name}: {chosen}", [place.offset for place, _ in found]
+        shape = shape_of(log)
+        topics = [
+            (one.statistics, one.bodies, one.largest_body, one.keyed, one.keys.count)
+            for one in shape.topics.values()
+        ]
+        yield f"shape of {name}", (topics, shape.records, shape.rate.counts)
 
 
 def walked(data: bytes) -> tuple[int, int, int]:
@@ -365,6 +440,7 @@ def main() -> None:
         batches(),
         deliveries(),
         records(folder),
+        readings(folder),
         stores(folder),
         broker_lines(folder),
     ):

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from rmqcli.codec.scan import arrow
-from rmqcli.codec.scan.columns import fixed_columns
-from rmqcli.codec.scan.walk import scan_positions
 from rmqcli.export import StoreSource
 from rmqcli.sql.engine import Session
 from rmqcli.sql.result import Result
@@ -55,19 +53,14 @@ def asking() -> Iterator[Callable[[JavaStore], Ask]]:
 
 @pytest.fixture
 def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Counts the bytes of commit log of each gathering of records and of each walk over them."""
+    """Counts the bytes of the records of each batch."""
     counts: list[int] = []
+    make = arrow._batch
 
-    def gathering(buffer: Any, positions: Any) -> Any:
-        found = fixed_columns(buffer, positions)
-        counts.append(int(found["total_size"].sum()))
-        return found
+    def counting(*arguments: Any) -> Any:
+        batch = make(*arguments)
+        counts.append(sum(batch["store_size"].to_pylist()))
+        return batch
 
-    def walking(buffer: Any, start: int, end: int | None, **options: Any) -> Any:
-        found = scan_positions(buffer, start, end, **options)
-        counts.append(found.end - start)
-        return found
-
-    monkeypatch.setattr(arrow, "fixed_columns", gathering)
-    monkeypatch.setattr(arrow, "scan_positions", walking)
+    monkeypatch.setattr(arrow, "_batch", counting)
     return counts

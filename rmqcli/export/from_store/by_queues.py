@@ -155,12 +155,15 @@ def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Itera
                 batch = to_arrow(
                     data,
                     some.places - base,
+                    some.sizes,
+                    base=base,
                     broker_name=rows.broker_name,
                     check_crc=rows.check_crc,
                     encoded=encoded,
                 )
-            except (CorruptionError, ValueError) as error:
-                raise UnsoundQueue(f"consume queues of {name}: {part.path}: {error}") from error
+            except CorruptionError as error:
+                said = f"they point at other records of {part.path}, or at damage: {error}"
+                raise UnsoundQueue(f"consume queues of {name}: {said}") from error
             if not _are_same(batch, some, rows.topics):
                 raise UnsoundQueue(f"consume queues of {name}: they point at other records of {part.path}")
             taken = rows.messages(batch)
@@ -191,6 +194,6 @@ def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
     """Return True if each entry points to its record, so that no record of a queue is missing."""
     said = (entries.places, entries.sizes, entries.queue_ids, entries.offsets)
     names = ("commit_log_offset", "store_size", "queue_id", "queue_offset")
-    if not all((batch[name].to_numpy() == column).all() for name, column in zip(names, said, strict=True)):
+    if not all(np.array_equal(batch[name], column) for name, column in zip(names, said, strict=True)):
         return False
     return not topics or bool(pc.all(pc.is_in(batch["topic"], pa.array(sorted(topics)))).as_py())

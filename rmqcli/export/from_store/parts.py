@@ -16,10 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rmqcli.codec.errors import CorruptionError
-from rmqcli.codec.records.reading import decode_record, scan_record, store_timestamp_at
+from rmqcli.codec.records.reading import scan_record, store_timestamp_at
 from rmqcli.codec.scan.arrow import scan_batches
 from rmqcli.codec.store.index_file import HEADER, decode_header
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
@@ -212,33 +210,36 @@ def _scan(
     file: NamedFile, data: memoryview, span: tuple[int, int], rows: RowFilter, encoded: bool
 ) -> Iterator[Any]:
     position, end = span
-    stop, left_out = end, _LeftOut(file)
+    left_out = _LeftOut(file)
     while True:
         try:
             for batch in scan_batches(
-                data, position, stop, broker_name=rows.broker_name, check_crc=rows.check_crc, encoded=encoded
+                data,
+                position,
+                end,
+                base=file.base,
+                broker_name=rows.broker_name,
+                check_crc=rows.check_crc,
+                encoded=encoded,
             ):
+                offset, size = (batch[name][-1].as_py() for name in ("commit_log_offset", "store_size"))
                 if file.base is None:
                     file = file._replace(base=batch["commit_log_offset"][0].as_py() - position)
-                position = _check_places(batch, position, file.base or 0)
+                position = offset + size - (file.base or 0)
                 taken = rows.messages(batch)
                 if taken.num_rows:
                     yield taken
-            if stop == end:
-                _check_rest(file, data, position, end)
-                break
+            _check_rest(file, data, position, end)
+            break
         except CorruptionError as error:
-            placed = _placed(error, data, position)
             if rows.check_crc:
-                raise placed from None
-            # Scan once more up to the damage: the records before it in the same batch are sound.
-            stop = max(position, min(placed.position or 0, stop))
-            continue
+                raise
+            stop = position if error.position is None else error.position
         following = next_record(file, data, stop + 1, end)
         left_out.add(stop, end if following is None else following)
         if following is None:
             break
-        position, stop = following, end
+        position = following
     left_out.tell()
 
 
@@ -264,18 +265,6 @@ class _LeftOut:
             )
 
 
-def _check_places(batch: Any, position: int, base: int) -> int:
-    """Check that records are where they say. Return the byte after the last one."""
-    ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
-    starts = np.concatenate(([position], ends[:-1]))
-    said = batch["commit_log_offset"].to_numpy() - base
-    wrong = np.flatnonzero(said != starts)
-    if len(wrong):
-        here, there = int(starts[wrong[0]]), int(said[wrong[0]])
-        raise CorruptionError(f"a record with commit-log offset {base + there} is at {base + here}", here)
-    return int(ends[-1])
-
-
 def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
     """Check that the records end with the part, or continue with the one that the next part will find."""
     if not any(data[position : position + FILLER_HEAD_SIZE]) or len(data) - position < FILLER_HEAD_SIZE:
@@ -292,16 +281,6 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
         raise ExportError(
             f"{file.path}: byte {found}: a body looks like a record; export with --jobs 1, without --spark"
         )
-
-
-def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
-    """Add the position to a decompression error: that of the first such record from `position` on."""
-    try:
-        while error.position is None:
-            position += decode_record(data, position, decompress=True).store_size
-    except CorruptionError as found:
-        return CorruptionError(str(found), position)
-    return error
 
 
 # The end of the commit log up to which the consume queues of a store are known to be complete.

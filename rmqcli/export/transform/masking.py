@@ -14,11 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from rmqcli.codec.scan.columns import ends_of
 from rmqcli.export.errors import MaskError
 
 
@@ -329,7 +329,7 @@ def _with_items(column: Any, items: Any) -> Any:
 def _without(column: Any, chosen: Any) -> Any:
     """Return a map column without the chosen entries."""
     kept = pc.invert(chosen)
-    before = pa.array(ends_of(kept.to_numpy(zero_copy_only=False)))
+    before = pa.array(np.append(0, np.cumsum(kept.to_numpy(zero_copy_only=False))), pa.int32())
     return _map(before.take(column.offsets), column.keys.filter(kept), column.items.filter(kept), column.type)
 
 
