@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.python_blocks import FRAMEWORKS, PAGE, blocks
 from tests.support import PATIENCE
-
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 SETTINGS_TEST = """
 import subprocess, sys
@@ -29,17 +28,16 @@ def test_settings(rmq_cluster):
 """
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-
-
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 
-@pytest.mark.parametrize("name", re.findall(r"^# (test_\w+\.py)$", PAGE.read_text(), re.MULTILINE))
+NAMES = set(re.findall(r"^# (test_\w+\.py)$", PAGE.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - FRAMEWORKS))
 def test_a_test_file_of_the_page_passes(tmp_path: Path, name: str) -> None:
     (text,) = (block for block in blocks("python") if block.startswith(f"# {name}\n"))
     (tmp_path / name).write_text(text)

@@ -8,19 +8,29 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.foreign.install import ALL, Client, install_cpp1, install_node
+from tests.foreign.install import ALL, Client, install_cpp1, install_frameworks, install_node
 from tests.processes import running, up
 from tests.support import PATIENCE, RMQ
 
 
 @pytest.fixture(scope="session")
-def installed() -> None:
+def online() -> None:
     if os.environ.get("RMQ_OFFLINE") == "1":
         pytest.skip("RMQ_OFFLINE=1: no package registry can be reached")
+
+
+@pytest.fixture(scope="session")
+def frameworks(online: None) -> Path:
+    return install_frameworks()
+
+
+@pytest.fixture(scope="session")
+def installed(online: None) -> None:
     install_node()
     install_cpp1()
 

@@ -17,12 +17,22 @@ from typing import Any
 
 from tests.processes import ended
 
-__all__ = ["ALI_ONS", "ALL", "CPP1_CTYPES", "CPP2", "Client", "install_cpp1", "install_node"]
+__all__ = [
+    "ALI_ONS",
+    "ALL",
+    "CPP1_CTYPES",
+    "CPP2",
+    "Client",
+    "install_cpp1",
+    "install_frameworks",
+    "install_node",
+]
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"
 INSTALLED = ROOT / ".venv-foreign"
 CPP1 = "rocketmq==0.4.4"
+FRAMEWORKS = "anyio==4.16.0 fastapi==0.165.0 httpx2==2.16.2 pytest-asyncio==1.5.0"
 
 
 def run(*command: str, **kwargs: Any) -> None:
@@ -50,6 +60,18 @@ def install_cpp1() -> None:
     run(sys.executable, "-m", "venv", "--clear", str(target))
     run(str(target / "bin/python"), "-m", "pip", "install", "--quiet", CPP1)
     stamp.write_text(CPP1)
+
+
+def install_frameworks() -> Path:
+    """Install the Python packages, and return the folder that has them."""
+    target = INSTALLED / "frameworks"
+    stamp = target / "installed.txt"
+    if not (stamp.exists() and stamp.read_text() == FRAMEWORKS):
+        shutil.rmtree(target, ignore_errors=True)
+        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target))
+        run(*pip, *FRAMEWORKS.split())
+        stamp.write_text(FRAMEWORKS)
+    return target
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,14 @@
+"""The programs of docs/testing.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+FRAMEWORKS = {"test_with_pytest_asyncio.py", "test_with_anyio.py", "test_service.py"}
+"""Test files that need packages which are not of this project: tests/foreign runs them."""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
