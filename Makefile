@@ -11,7 +11,7 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-spark quick test nightly lint types layers tests bench crash docs release clean
+.PHONY: demo demo-spark quick test nightly lint types layers interpreted bytecode tests bench crash docs release clean
 
 demo:
 	@.ci/prepare demo
@@ -28,7 +28,7 @@ quick:
 
 test:
 	@.ci/prepare test
-	@$(MAKE) --no-print-directory -j2 lint types layers
+	@$(MAKE) --no-print-directory -j2 types lint layers interpreted bytecode
 	@$(MAKE) --no-print-directory tests
 
 nightly:
@@ -46,8 +46,14 @@ types:
 layers:
 	.venv/bin/lint-imports
 
-tests:
+interpreted:
 	RMQ_PURE=1 $(PY) -m pytest -q -m "not slow" tests/codec/core
+
+# Once beside mypy, which needs one core, instead of in each worker: half a minute of CPU time.
+bytecode:
+	@$(PY) -m pytest --collect-only -q >/dev/null
+
+tests:
 	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder -m "not nightly"
 
 bench:

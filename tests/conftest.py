@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place(item.nodeid))
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected lives as long as the run: the garbage collector need not visit it."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected lives as long as the run: the garbage collector need not visit it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_unconfigure() -> None:
@@ -104,7 +109,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--crash-rounds",
         type=int,
-        default=20,
+        default=times(10),
         help="number of times that the crash tests kill a loaded broker; a fifth as many power cuts of a real ext4",
     )
     parser.addoption(

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import unicodedata
+from functools import cache
 
 import pytest
 
@@ -20,20 +21,23 @@ from rmqcli.render.text import one_line, printable, tsv_cell
 from rmqcli.report.cells import clean
 from tests.cli.messages import stored
 
-EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
-HIDDEN = [
-    one for one in EVERY if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in "\t\n"
-]
 BIDI = "a\u202ecod.exe\u2066\u200b\u00ad\U000e0041\u2028b"
 SHOWN = r"a\u202ecod.exe\u2066\u200b\xad\U000e0041\u2028b"
 FORGED = "broker-a\nrmq: all is well\x1b[2J"
 
 
+@cache
+def hidden() -> set[str]:
+    """All characters that cannot be seen."""
+    every = map(chr, range(sys.maxunicode + 1))
+    return {one for one in every if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")} - set("\t\n")
+
+
 @pytest.mark.parametrize("shown", [printable, one_line, tsv_cell, clean])
 def test_every_character_that_cannot_be_seen_is_an_escape(shown: object) -> None:
     assert callable(shown)
-    for one in HIDDEN:
-        assert not set(shown(f"a{one}b")) & set(HIDDEN), f"U+{ord(one):04X}"
+    for one in hidden():
+        assert not set(shown(f"a{one}b")) & hidden(), f"U+{ord(one):04X}"
     for one in ("ä", "漢", "😀", "❤\ufe0f", "é", "a\u0301", "\U00020000"):
         assert shown(one) == one
 
@@ -53,7 +57,7 @@ def test_json_has_escapes_of_its_own_for_the_same_text() -> None:
     for text in (BIDI, "\x7f\x80\x9f", "\U000110bd", "漢 😀"):
         line = json_line({"body": text})
         assert json.loads(line) == {"body": text}
-        assert not set(line.decode()) & set(HIDDEN)
+        assert not set(line.decode()) & hidden()
     assert "漢 😀".encode() in json_line("漢 😀")
 
 
@@ -61,7 +65,7 @@ def test_what_a_message_shows(capsys: pytest.CaptureFixture[str]) -> None:
     message = stored(body=BIDI.encode(), topic=FORGED, properties={"TAGS": FORGED, "KEYS": BIDI})
     text = message_view(message, color=False, topic=True).decode()
     assert len(text.splitlines()) == 2
-    assert not (set(text) - {"\n"}) & set(HIDDEN)
+    assert not (set(text) - {"\n"}) & hidden()
 
 
 def test_notes_warnings_and_errors_have_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +83,7 @@ def test_notes_warnings_and_errors_have_one_line(capsys: pytest.CaptureFixture[s
 def test_logs_have_one_line_for_a_record(kind: type[logging.Formatter]) -> None:
     record = logging.LogRecord("x", logging.WARNING, "f", 1, "broker %s lost", (FORGED + BIDI,), None)
     text = kind("rmq: %(name)s: %(message)s").format(record)
-    assert len(text.splitlines()) == 1 and not set(text) & set(HIDDEN)
+    assert len(text.splitlines()) == 1 and not set(text) & hidden()
 
 
 def test_a_traceback_has_its_lines_and_no_escapes_of_others() -> None:
@@ -89,15 +93,15 @@ def test_a_traceback_has_its_lines_and_no_escapes_of_others() -> None:
         record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), sys.exc_info())
     text = Escaped("%(message)s").format(record)
     assert len(text.splitlines()) > 3
-    assert not (set(text) - {"\n"}) & set(HIDDEN)
+    assert not (set(text) - {"\n"}) & hidden()
 
 
 def test_findings_and_checks_have_one_line_for_a_name() -> None:
     measure = Measure("lag", "lag", "rmq_lag", "lag", "group")
     finding = Finding(Status.FAIL, "brokers", FORGED + BIDI, BIDI, FORGED)
-    assert len(_line(finding).splitlines()) == 1 and not set(_line(finding)) & set(HIDDEN)
+    assert len(_line(finding).splitlines()) == 1 and not set(_line(finding)) & hidden()
     verdict = Verdict(measure, State.OK, FORGED, (Figure(1, FORGED + BIDI),), details=(FORGED,))
     for form in ("nagios", "json"):
         text = FORMATS[form](verdict)
-        assert not (set(text) - {"\n"}) & set(HIDDEN)
+        assert not (set(text) - {"\n"}) & hidden()
         assert len(text.splitlines()) == (2 if form == "nagios" else 1)
