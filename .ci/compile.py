@@ -59,8 +59,9 @@ def run_setuptools(into: str) -> None:
     # ignored everywhere: a checkout then compiles as an isolated build does.
     options = ["--no-site-packages", "--follow-imports=silent", "--ignore-missing-imports"]
     options += ["--no-warn-return-any", "--cache-dir", f"{into}/mypy"]
+    level = os.environ.get("MYPYC_OPT_LEVEL", "3")
     extensions = mypycify(
-        [*options, *modules], opt_level="3", debug_level="0", group_name=GROUP, target_dir=into
+        [*options, *modules], opt_level=level, debug_level="0", group_name=GROUP, target_dir=into
     )
     for extension in extensions:
         # Sums and products of the core may leave 64 bits. setuptools drops this option of Python's if CFLAGS is set.

@@ -1,8 +1,8 @@
 """The distribution of the tests over worker processes, and their order: the longest groups start first.
 
 A group runs in one process. A file is a group, because its fixtures are created once. Spark has one session in
-a run; the foreign clients are installed once, and each of their tests keeps two cores busy. Long tests that share
-nothing are groups of their own.
+a run; the foreign clients are installed once, and each of their tests keeps two cores busy; the tests of packages
+share a build. Long tests that share nothing are groups of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 SHARED = {
     "foreign clients": ("tests/proof/", "tests/foreign/"),
     "Spark": ("tests/export/spark/", "tests/export/spark_source/"),
+    "packaging": ("tests/test_packaging.py",),
 }
 APART = (
     "tests/docs/test_transcripts.py",
@@ -34,9 +35,9 @@ def group_of(node_id: str) -> str:
 def place(node_id: str) -> tuple[int, bool, bool]:
     """Returns the sort key: groups that take a minute, tests that take seconds, then the rest."""
     group = group_of(node_id)
-    ranks = (group != "foreign clients", group != "Spark", not node_id.startswith(APART))
+    ranks = [*(group == name for name in SHARED), node_id.startswith(APART)]
     return (
-        ranks.index(False) if False in ranks else len(ranks),
+        ranks.index(True) if True in ranks else len(ranks),
         node_id.startswith(WAITS),
         node_id.startswith("tests/foreign/"),
     )
