@@ -1,4 +1,4 @@
-"""How many random cases a test takes: few in each run, `RMQ_SEEDS` times as many where somebody asks for it.
+"""How many cases a test takes: few in each run, `RMQ_SEEDS` times as many where somebody asks for it.
 
 `make nightly` asks for four times as many, `make crash` for twenty times.
 """
@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
-__all__ = ["seeds", "times"]
+__all__ = ["one_of", "seeds", "times"]
+
+Case = TypeVar("Case")
 
 
 def times(few: int) -> int:
@@ -18,3 +22,8 @@ def times(few: int) -> int:
 def seeds(few: int) -> range:
     """Returns the seeds of a test."""
     return range(times(few))
+
+
+def one_of(every: int, cases: Sequence[Case]) -> Sequence[Case]:
+    """Returns one of so many cases of a systematic test, and `RMQ_SEEDS` times as many, up to all."""
+    return cases[:: max(1, every // times(1))]

@@ -56,6 +56,10 @@ def test_a_store_without_messages(cli: Run, tmp_path: Path, inspection: str, sai
     assert (result.code, result.out) == (ExitCode.NOT_FOUND, b"")
     assert result.err.startswith(f"rmq: {tmp_path}: ")
     assert said in result.err
+
+
+def test_a_store_without_queues_on_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
     assert "\nno queues\n" in on_terminal("store", str(tmp_path))
 
 

@@ -11,6 +11,7 @@ import pytest
 from rmqcli import version_text
 from rmqcli.cli.app import COMMANDS, run
 from rmqcli.manual.pages import command_nodes
+from tests.seeds import one_of
 
 HEAVY = {
     "trio",
@@ -110,11 +111,10 @@ def test_help_reads_only_the_table() -> None:
 
 
 def test_help_of_a_command_imports_only_that_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HELPS, *COMMANDS], capture_output=True, text=True, check=True
-    )
+    some = one_of(4, [*COMMANDS])
+    done = subprocess.run([sys.executable, "-c", HELPS, *some], capture_output=True, text=True, check=True)
     told = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [name for name, _, _ in told] == list(COMMANDS)
+    assert [name for name, _, _ in told] == some
     for name, out, modules in told:
         assert out.startswith(f"Usage: rmq {name} "), name
         assert "trio" not in modules or name == "up", name

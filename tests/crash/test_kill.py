@@ -52,7 +52,7 @@ def test_what_was_acknowledged_survives(
     machine = Machine(tmp_path / "machine")
     aim = kind.aim(store, acked, chance, machine)
     settings = {**aim.settings, "flushDiskType": kind.flush}
-    rounds = request.config.getoption("--crash-rounds") * kind.share // 20
+    rounds = max(2, request.config.getoption("--crash-rounds") * kind.share // 20)
     count = 0
     for number in range(rounds):
         with running(store, settings, machine) as round_:

@@ -13,7 +13,7 @@ from rmqcli.broker.store import StoreMessage
 from rmqcli.broker.store.values import AppendResult, PutStatus
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.properties import encode_properties
-from rmqcli.codec.store.delay_levels import DelayLevels
+from rmqcli.codec.store.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from tests.broker.support import OWN, START_MS, fake_broker, pull_header, virtual_now
 
 
@@ -86,13 +86,19 @@ async def test_deliveries_are_counted(tmp_path: Path, autojump_clock: trio.abc.C
 
 
 @pytest.mark.parametrize(
-    ("level", "stored", "seconds"), [("1", "1", 1), ("18", "18", 7200), ("99", "18", 7200)]
+    ("levels", "level", "stored", "seconds"),
+    [
+        (DEFAULT_DELAY_LEVELS, "1", "1", 1),
+        (DEFAULT_DELAY_LEVELS, "18", "18", 7200),
+        ("1s 5s 1m", "99", "3", 60),
+    ],
+    ids=["first", "last", "above"],
 )
 async def test_levels(
-    tmp_path: Path, autojump_clock: trio.abc.Clock, level: str, stored: str, seconds: int
+    tmp_path: Path, autojump_clock: trio.abc.Clock, levels: str, level: str, stored: str, seconds: int
 ) -> None:
     """A level above the highest is stored as the highest."""
-    async with fake_broker(tmp_path) as broker:
+    async with fake_broker(tmp_path, message_delay_level=levels) as broker:
         client = broker.client()
         await client.send("T", properties={"DELAY": level})
         await trio.sleep(seconds - 0.5)
