@@ -23,6 +23,7 @@ from rmqcli.broker.services.registration import Announcer, Registration
 from rmqcli.broker.services.routes import TopicRoutes
 from rmqcli.broker.services.statistics import Statistics, StoreRates
 from rmqcli.broker.services.table_files import TableFiles
+from rmqcli.broker.services.timers import Timers
 from rmqcli.broker.store import MessageStore
 from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.supervisor import Supervisor
@@ -127,6 +128,7 @@ def assemble(
         turns=turns,
         jobs=jobs,
     )
+    broker.timers = Timers(broker, root, in_thread, disk)
     return broker, registration
 
 

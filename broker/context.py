@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rmqcli.broker.services.routes import TopicRoutes
     from rmqcli.broker.services.statistics import Statistics, StoreRates
     from rmqcli.broker.services.table_files import TableFiles
+    from rmqcli.broker.services.timers import Timers
     from rmqcli.broker.store import MessageStore
 
 
@@ -99,6 +100,8 @@ class BrokerContext:
     turns: Turns
     jobs: Jobs
 
+    timers: Timers = field(init=False)
+    """The timer messages that wait; set once the context exists."""
     access: AccessControl | None = None
     """None without access control."""
     slave: Slave | None = None

@@ -185,18 +185,21 @@ async def open_broker(
 def load_tables(broker: BrokerContext) -> None:
     """Load the saved tables. Raises StoreDamaged. Blocks."""
     broker.files.load(has_messages=broker.store.commit_log_max_offset > 0)
+    broker.timers.load()
 
 
 async def save_state(broker: BrokerContext) -> None:
     """Store all state that is only in memory, before the store closes."""
     await record_all_ends(broker)
     await broker.files.save_all()
+    await broker.timers.close()
 
 
 def start_services(broker: BrokerContext, delays: DelayService, services: Services) -> None:
     """Start the services of the broker itself."""
     config = broker.config
     delays.start(services)
+    services.start("timers", broker.timers.run)
     services.start("long work", broker.jobs.run)
     services.start("held pulls", broker.holds.run)
     services.start("client expiry", partial(watch_clients, broker))
@@ -215,8 +218,8 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Connect broker and store once the tables are loaded, so that arrivals wake delay levels, held pulls and
-    replication."""
+    """Connect broker and store once the tables are loaded, so that arrivals wake delay levels, timers, held
+    pulls and replication."""
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
         if not broker.config.enable_calc_filter_bit_map:
@@ -228,6 +231,7 @@ def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
     broker.store.add_arrival_listener(broker.holds.arrived)
     broker.store.add_arrival_listener(broker.ha.arrived)
     broker.store.add_arrival_listener(delays.arrived)
+    broker.store.add_arrival_listener(broker.timers.arrived)
 
 
 async def _run(

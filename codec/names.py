@@ -15,6 +15,8 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+TIMER_TOPIC = SYSTEM_TOPIC_PREFIX + "wheel_timer"
+"""The topic in which timer messages of 5.x wait, in queue 0."""
 TRANSACTION_GROUP = SYSTEM_GROUP_PREFIX + "TRANS"
 """The group whose offsets are the progress of transaction checks."""
 MAX_TOPIC_LENGTH = 127

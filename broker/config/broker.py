@@ -17,6 +17,7 @@ from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
 from rmqcli.codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from rmqcli.codec.store.index_file import FILE_ITEMS, FILE_SLOTS
+from rmqcli.codec.store.timer_files import LOG_FILE_SIZE
 
 
 class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
@@ -186,6 +187,13 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     enable_schedule_async_deliver: bool = False
     schedule_async_deliver_max_pending_limit: int = 2000
     schedule_async_deliver_max_resend_num2_blocked: int = 3
+    # 5.x: timer messages; seconds, messages in one second, bytes of a file of the timer log. Java's default of
+    # recallMessageEnable is false.
+    timer_wheel_enable: bool = True
+    timer_max_delay_sec: int = 3 * 24 * 3600
+    timer_congest_num_each_slot: int = 2**31 - 1
+    mapped_file_size_timer_log: int = LOG_FILE_SIZE
+    recall_message_enable: bool = True
     enable_lmq: bool = False
     enable_multi_dispatch: bool = False
     max_lmq_consume_queue_num: int = 20000

@@ -68,7 +68,7 @@ class NamesrvConfig(ServerConfig, frozen=True, kw_only=True):
 # Properties of 5.x that have one value here: a feature that these servers do not have, or always have. They
 # are told like the others, since tools of 5.x look at them, and a change is refused.
 #
-# Properties of 5.x that tune what is not there (thread pools, POP buffers, timers, compaction, RocksDB) are
+# Properties of 5.x that tune what is not there (thread pools, POP buffers, compaction, RocksDB) are
 # neither known nor told.
 
 FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
@@ -84,10 +84,8 @@ FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
     "enabledAppendPropCRC": "false",
     "isInBrokerContainer": "false",
     "metricsExporterType": "DISABLE",
-    "recallMessageEnable": "false",
     "rocksdbCQDoubleWriteEnable": "false",
     "storeType": "default",
-    "timerWheelEnable": "false",
     "useStaticSubscription": "false",
     # Behaviour that cannot be changed.
     "enableCreateSysGroup": "true",

@@ -50,6 +50,7 @@ class Follower:
             broker.files,
             lambda: None if self._address is None else MasterPeer(self._peers, self._address),
             Deletions(broker.store, broker.offsets, lambda: not self.slave.progress.trouble),
+            broker.timers,
         )
         self.slave = broker.slave = Slave(
             broker.store,

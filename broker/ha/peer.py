@@ -13,13 +13,18 @@ from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOff
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.headers.offsets import GetMaxOffsetRequestHeader
 from rmqcli.codec.headers.pull import ViewMessageRequestHeader
-from rmqcli.codec.operations.brokers import GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO
+from rmqcli.codec.operations.brokers import (
+    GET_BROKER_CONFIG,
+    GET_BROKER_RUNTIME_INFO,
+    GET_TIMER_CHECK_POINT,
+)
 from rmqcli.codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 from rmqcli.codec.operations.messages import VIEW_MESSAGE_BY_ID
 from rmqcli.codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET, GET_MAX_OFFSET
 from rmqcli.codec.operations.operation import Operation
 from rmqcli.codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.store.timer_files import TimerCheckPoint, decode_check_point
 
 TIMEOUT_SECONDS = 3.0
 REFUSED = "org.apache.rocketmq.acl"
@@ -63,6 +68,13 @@ class MasterPeer:
             await self._ask(GET_ALL_DELAY_OFFSET, None),
             await self._ask(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None),
         )
+
+    async def timers(self) -> TimerCheckPoint | None:
+        """Return what the master has delivered of its timer messages; None if it does not know such messages."""
+        reply = await self._request(GET_TIMER_CHECK_POINT, None)
+        if reply.code != ResponseCode.SUCCESS:
+            return None
+        return decode_check_point(GET_TIMER_CHECK_POINT.decode_reply(reply).body)
 
     async def log_range(self) -> LogRange:
         """Return the current begin and end of the commit log."""

@@ -18,6 +18,7 @@ from rmqcli.broker.errors import BrokerError
 from rmqcli.broker.ha.deletions import Deletions
 from rmqcli.broker.ha.peer import MasterPeer, Tables
 from rmqcli.broker.services.table_files import TableFiles
+from rmqcli.broker.services.timers import Timers
 from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.errors import CodecError
@@ -43,6 +44,7 @@ class TableCopies:
     files: TableFiles
     master: Callable[[], MasterPeer | None]
     deletions: Deletions | None = None
+    timers: Timers | None = None
     trouble: str = ""
     _wanted: trio.Event = field(default_factory=trio.Event)
     _unknown: set[str] = field(default_factory=set)
@@ -81,6 +83,9 @@ class TableCopies:
             end = None if self.deletions is None else self.deletions.begin()
             tables = await master.tables()
             self._take(tables)
+            known = None if self.timers is None else await master.timers()
+            if known is not None and self.timers is not None:
+                await self.timers.adopt(known)
             if self.deletions is not None:
                 await self.deletions.follow(master, tables, end)
         except (BrokerError, CodecError) as error:

@@ -21,6 +21,7 @@ from rmqcli.broker.handlers import (
     replies,
     send,
     send_back,
+    timers,
     transactions,
 )
 from rmqcli.broker.handlers.common import refuse_on_slave
@@ -57,6 +58,7 @@ HANDLERS = by_code(
     serve(messages_ops.CONSUMER_SEND_MSG_BACK, send_back.send_back),
     serve(messages_ops.SEND_REPLY_MESSAGE, replies.send_reply, common_ext=_reply_ext),
     serve(messages_ops.SEND_REPLY_MESSAGE_V2, replies.send_reply, common_ext=_reply_ext),
+    serve(messages_ops.RECALL_MESSAGE, timers.recall),
     serve(messages_ops.END_TRANSACTION, transactions.end_transaction),
     serve(messages_ops.RESUME_CHECK_HALF_MESSAGE, transactions.resume_check),
     serve(messages_ops.PULL_MESSAGE, pull.pull),
@@ -110,6 +112,8 @@ HANDLERS = by_code(
     serve(brokers_ops.UPDATE_BROKER_CONFIG, admin_broker.update_broker_config),
     serve(brokers_ops.GET_BROKER_CONFIG, admin_broker.broker_config),
     serve(brokers_ops.GET_BROKER_RUNTIME_INFO, admin_broker.runtime_info),
+    serve(brokers_ops.GET_TIMER_CHECK_POINT, timers.check_point),
+    serve(brokers_ops.GET_TIMER_METRICS, timers.metrics),
     serve(brokers_ops.VIEW_BROKER_STATS_DATA, admin_broker.stats_data),
     serve(brokers_ops.DELETE_EXPIRED_COMMITLOG, admin_broker.delete_expired_files),
     serve(brokers_ops.GET_BROKER_HA_STATUS, admin_broker.ha_state),

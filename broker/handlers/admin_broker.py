@@ -204,7 +204,13 @@ def _store_state(broker: BrokerContext) -> dict[str, str]:
 
 
 def _delays(broker: BrokerContext) -> dict[str, str]:
+    timers = broker.timers
     return {
+        # From 5.x: seconds, messages not yet in the wheel, messages that wait.
+        "timerReadBehind": str(timers.seconds_behind()),
+        "timerOffsetBehind": str(timers.behind),
+        "timerCongestNum": str(timers.waiting),
+    } | {
         f"scheduleMessageOffset_{level}": (
             f"{broker.delay_offsets.get(level)},{broker.store.search.max_offset(SystemTopic.SCHEDULE, level - 1)}"
         )

@@ -136,7 +136,8 @@ def put_refusal(
     code, remark = remarks.get(status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
     limit = broker.config.max_message_size
     text = remark.replace("{limit}", str(limit)).replace("{disk}", f"{broker.store.stats.disk_ratio:.2f}")
-    return Refusal(code, text)
+    text = text.replace("{delay}", str(broker.config.timer_max_delay_sec * 1000))
+    return Refusal(code, text.replace("{congestion}", str(broker.config.timer_congest_num_each_slot)))
 
 
 def retry_group(broker: BrokerContext, session: Session, name: str) -> SubscriptionGroupConfig:

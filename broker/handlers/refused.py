@@ -38,9 +38,6 @@ REASONS: Final[Mapping[R, str]] = {
     ),
     R.UPDATE_AND_CREATE_STATIC_TOPIC: "the broker has no static topics",
     **_because(
-        "the broker has no timer messages", [R.GET_TIMER_CHECK_POINT, R.GET_TIMER_METRICS, R.RECALL_MESSAGE]
-    ),
-    **_because(
         "the broker has the accounts of 4.9 (aclEnable), not the users and policies of 5.x",
         [
             R.AUTH_CREATE_USER,

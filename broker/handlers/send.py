@@ -33,7 +33,8 @@ from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork, Steps
 from rmqcli.broker.services.clients import count_created
 from rmqcli.broker.services.put import begin_flush, put, put_batch, put_sends, safely_stored
-from rmqcli.broker.services.timer_properties import take_timer
+from rmqcli.broker.services.timer_properties import timer_problem
+from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.services.transactions import prepare
 from rmqcli.broker.store.batches import LONG_PROPERTIES, Batch
 from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
@@ -51,7 +52,7 @@ from rmqcli.codec.headers.send import (
     SendMessageResponseHeader,
 )
 from rmqcli.codec.ids import joined_offset_msg_ids
-from rmqcli.codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
+from rmqcli.codec.names import RETRY_PREFIX, TIMER_TOPIC, dlq_topic, is_closed_to_senders
 from rmqcli.codec.properties import decode_properties, encode_properties
 from rmqcli.codec.property_names import TIMERS, PropertyName
 from rmqcli.codec.remoting.command import RemotingCommand
@@ -82,6 +83,7 @@ def send(
         message = _message(broker, request, config)
         queue_id = message.queue_id
         if TRAN_MSG in message.properties or message.sys_flag & TRANSACTION_MASK:
+            check_timer(broker, message)
             prepare(broker, message, is_batch=header.batch)
         if header.batch:
             return LongWork(_prepare_batch(broker, request, message))
@@ -93,20 +95,31 @@ def send(
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
     must_wait = broker.waits_for_store and message.wait_store
-    if not must_wait:
+    handle = recall_handle(broker, message) if message.topic == TIMER_TOPIC else None
+    if not must_wait and handle is None:
         ids = broker.offset_msg_id(result.physical_offset).encode()
         return broker.send_replies.frame(
             command.serialize_type, command.opaque, ids, queue_id, result.queue_offset
         )
+    reply = _reply(queue_id, result, broker.offset_msg_id(result.physical_offset), handle)
+    if not must_wait:
+        return reply
     begin_flush(broker)
-    reply = _reply(queue_id, result, broker.offset_msg_id(result.physical_offset))
     return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
 
 
-def _reply(queue_id: int, result: AppendResult, msg_ids: str) -> SendReply:
-    return Reply(
-        SendMessageResponseHeader(msg_id=msg_ids, queue_id=queue_id, queue_offset=result.queue_offset)
+def check_timer(broker: BrokerContext, message: StoreMessage) -> None:
+    """Refuse a half message whose commit would be refused because of its timer."""
+    problem = None if TIMERS.isdisjoint(message.properties) else timer_problem(broker, message)
+    if problem is not None:
+        raise put_refusal(broker, problem)
+
+
+def _reply(queue_id: int, result: AppendResult, msg_ids: str, handle: str | None = None) -> SendReply:
+    header = SendMessageResponseHeader(
+        msg_id=msg_ids, queue_id=queue_id, queue_offset=result.queue_offset, recall_handle=handle
     )
+    return Reply(header)
 
 
 def _prepare_batch(
@@ -273,15 +286,14 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
     header = request.header
     text = (header.properties or "").encode("utf-8", "replace")
     properties = decode_properties(text)
-    if not header.batch and not TIMERS.isdisjoint(properties):
-        take_timer(broker, properties)
-        text = encode_properties(properties)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
         queue_id = broker.rng.randrange(max(1, config.write_queue_nums))
     if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request):
         topic, queue_id = _dead_letter_topic(broker, topic), 0
-        if properties.pop(PropertyName.DELAY, None) is not None:
+        delays = properties.keys() & {PropertyName.DELAY, *TIMERS}
+        if delays:
+            properties = {name: value for name, value in properties.items() if name not in delays}
             text = encode_properties(properties)
     sys_flag = header.sys_flag
     if config.topic_filter_type == MULTI_TAG and topic == header.topic:

@@ -18,7 +18,7 @@ from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import NotReady, Refusal
 from rmqcli.broker.handlers.common import message_at, put_refusal
 from rmqcli.broker.net.handling import Reply, Request
-from rmqcli.broker.services.put import put
+from rmqcli.broker.services.put import PUT_CODES, put
 from rmqcli.broker.services.transactions import end_half, final_message, half_again, record_ends
 from rmqcli.broker.store.values import PutStatus
 from rmqcli.codec.codes import MessageSysFlag, ResponseCode
@@ -42,6 +42,7 @@ ILLEGAL = (
 )
 NOT_FOUND = "Find prepared transaction message failed"
 NOT_PUT = {
+    **PUT_CODES,
     PutStatus.CREATE_MAPEDFILE_FAILED: (ResponseCode.SYSTEM_ERROR, "Create mapped file failed."),
     PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),

@@ -1,8 +1,8 @@
 """Puts of messages into the store, for all handlers and services (Java `CommitLog.asyncPutMessage`).
 
 A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue
-in the properties REAL_TOPIC and REAL_QID. Its properties text is encoded again from all properties, so that
-WAIT stays in it.
+in the properties REAL_TOPIC and REAL_QID. One with a timer waits in rmq_sys_wheel_timer, and TIMER_OUT_MS says
+until when. Properties texts are encoded again from all properties, so that WAIT stays in them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from rmqcli.broker.auth.control import MessageTopics
 from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.services.timer_properties import OUT_MS, timer_slot
 from rmqcli.broker.store.appending import MAX_TOPIC_BYTES
 from rmqcli.broker.store.batches import Batch
 from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
@@ -24,15 +25,16 @@ from rmqcli.codec.headers.pull import PullMessageRequestHeader
 from rmqcli.codec.ids import pack_host_text
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
+from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, TIMER_TOPIC, SystemTopic, keeps_others
 from rmqcli.codec.properties import decode_properties, encode_properties
-from rmqcli.codec.property_names import PropertyName, delay_level
+from rmqcli.codec.property_names import TIMERS, PropertyName, delay_level
 from rmqcli.codec.records.reading import scan_record
 
 # Messages that the broker makes: those that it stores again (sent back, delivered after their delay,
 # committed), hides in a system topic, or writes itself.
 
 MAX_QUEUE_DIGITS = 9
+SYSTEM_QUEUES = 1
 
 
 def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
@@ -128,8 +130,22 @@ PUT_CODES = {
     PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
     PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE),
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "timer message illegal, the delay time should not be bigger than the max delay {delay}ms; or if set del "
+        "msg, the delay time should be bigger than the current time",
+    ),
+    PutStatus.WHEEL_TIMER_FLOW_CONTROL: (
+        ResponseCode.SYSTEM_ERROR,
+        "timer message is under flow control, max num limit is {congestion}",
+    ),
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: (
+        ResponseCode.SYSTEM_ERROR,
+        "accurate timer message is not enabled, timerWheelEnable is false",
+    ),
 }
-"""Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are placeholders."""
+"""Response code and remark of a put that stored nothing; `{limit}`, `{disk}`, `{delay}` and `{congestion}` are
+placeholders."""
 
 DELAY = PropertyName.DELAY
 NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.SCHEDULE))
@@ -141,11 +157,36 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Store a message, parked if it has a delay level. Raises PropertiesTooLong, or LocalProtocolError for the
-    address of its sender."""
+    """Store a message, parked if it has a delay level, waiting if it has a timer. Raises PropertiesTooLong, or
+    LocalProtocolError for the address of its sender."""
+    if not TIMERS.isdisjoint(message.properties) and message.topic not in NEVER_PARKED:
+        refused = _wait(broker, message)
+        if refused is not None:
+            broker.rates.put_failures += 1
+            return AppendResult(refused)
     if DELAY in message.properties:
         park(broker, message)
     return _put(broker, message, broker.store.writer.append)
+
+
+def _wait(broker: BrokerContext, message: StoreMessage) -> PutStatus | None:
+    """Move a message with a timer to the timer topic. Return the status with which it is refused; None if it is
+    not."""
+    slot = timer_slot(broker, message)
+    if isinstance(slot, PutStatus):
+        return slot
+    if slot is not None:
+        message.properties[OUT_MS] = str(slot)
+        hide(message, TIMER_TOPIC, 0)
+        ensure_topic(broker, TIMER_TOPIC)
+    return None
+
+
+def ensure_topic(broker: BrokerContext, topic: str) -> None:
+    """Create a system topic with one queue, unless it exists."""
+    config, created = broker.topics.ensure(topic, SYSTEM_QUEUES)
+    if created:
+        broker.topics_changed([config])
 
 
 def begin_flush(broker: BrokerContext) -> None:

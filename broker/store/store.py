@@ -67,6 +67,8 @@ class MessageStore:
         """Blocks: adopts the sizes of existing files."""
         self.config = config
         self.recovery = RecoveryReport(0, 0, 0, 0)
+        self.stop_was_clean = True
+        """False if the previous broker of this store was killed, or the machine lost power."""
         self._now_ms = now_ms
         self._in_thread = in_thread
         self._disk = disk
@@ -166,6 +168,7 @@ class MessageStore:
             content = disk.read(abort)
             boot, is_unwritten = content.removeprefix(FLUSH_FAILED), content.startswith(FLUSH_FAILED)
             stop = Stop.KILLED if boot == disk.boot_id() != b"" else Stop.POWER_LOST
+            self.stop_was_clean = False
         # All files are surveyed before any is opened: a refused folder must be left unchanged.
         self._log.segments.survey()
         self._queues.survey()

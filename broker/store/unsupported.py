@@ -1,8 +1,8 @@
 """Detection of files that only a 5.x broker can serve. A folder with such files is refused, unless configured
 otherwise.
 
-Batch consume queues and compacted topics would be served as if they were ordinary ones; pending timers and
-unacknowledged POP messages would never be delivered.
+Batch consume queues and compacted topics would be served as if they were ordinary ones; unacknowledged POP
+messages would never be delivered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from rmqcli.codec.bodies.config import TopicConfigSerializeWrapper
 from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rmqcli.codec.bodies.tables import decode_table
 from rmqcli.codec.errors import BodyError
-from rmqcli.codec.fastjson import loads_finite
 from rmqcli.codec.store import consume_queue
 from rmqcli.codec.store.consume_queue import ENTRY
 
@@ -30,7 +29,7 @@ _COMPACTED = ("cleanup.policy", "COMPACTION")
 def refuse_unsupported(root: Path, disk: Disk) -> None:
     """Raise StoreUnsupported if a store has data that this broker does not serve; the text lists it.
     Blocks."""
-    found = [*_topics(root, disk), *_timers(root, disk), *_pops(root, disk)]
+    found = [*_topics(root, disk), *_pops(root, disk)]
     if found:
         raise StoreUnsupported(
             f"{root} has what only the 5.x broker that wrote it serves: {'; '.join(found)}. "
@@ -67,20 +66,6 @@ def _topics(root: Path, disk: Disk) -> Iterator[str]:
         yield f"compacted topics {', '.join(sorted(compacted))}"
 
 
-def _timers(root: Path, disk: Disk) -> Iterator[str]:
-    """Yield the number of pending timers, which a broker saves beside the timer log."""
-    if not disk.list(root / "timerlog"):
-        return
-    counts = _json(root / "config" / "timermetrics", disk).get("timingCount")
-    if not isinstance(counts, dict):
-        yield "a timer log"
-        return
-    numbers = (one.get("count") for one in counts.values() if isinstance(one, dict))
-    pending = sum(number for number in numbers if isinstance(number, int) and number > 0)
-    if pending:
-        yield f"{pending} pending timers"
-
-
 def _pops(root: Path, disk: Disk) -> Iterator[str]:
     """Yield the number of unacknowledged messages in each revive topic of POP: queue ends minus the group's
     offsets."""
@@ -115,10 +100,3 @@ def _read(path: Path, disk: Disk, body: Any) -> Any:
             if table is not None:
                 return table
     return None
-
-
-def _json(path: Path, disk: Disk) -> dict[str, Any]:
-    with suppress(BodyError):
-        found = loads_finite(disk.read(path)) if disk.state(path) is not None else None
-        return found if isinstance(found, dict) else {}
-    return {}

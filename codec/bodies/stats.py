@@ -5,6 +5,7 @@ second.
 from __future__ import annotations
 
 from rmqcli.codec.bodies.base import Body, Int32, Int64
+from rmqcli.codec.bodies.config import DataVersion
 from rmqcli.codec.bodies.heartbeat import SubscriptionData
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -118,3 +119,4 @@ class TimerMetric(Body, frozen=True):
 
 class TimerMetricsSerializeWrapper(Body, frozen=True):
     timing_count: dict[str, TimerMetric] = {}
+    data_version: DataVersion | None = None

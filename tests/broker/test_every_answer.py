@@ -69,7 +69,7 @@ FROM_CLIENT = b"from the client"
 
 class Scene(NamedTuple):
     """Three messages m0, m1, m2 with key k in queue 0 of T; a consumer of group G that consumed one of them; a
-    producer of PG with a half message; and the replies to their sends.
+    producer of PG with a half message; a timer message in topic T; and the replies to their sends.
     """
 
     broker: FakeBroker
@@ -77,6 +77,7 @@ class Scene(NamedTuple):
     consumer: Client
     sent: list[Reply]
     half: Reply
+    timer: Reply
 
     @property
     def context(self) -> Any:
@@ -123,6 +124,10 @@ def stored(topic: str, count: int) -> Holds:
 def after(check: Callable[[Any], object]) -> Holds:
     """A fact about the broker once it has answered."""
     return lambda scene, reply: reply.code == 0 and check(scene.context)
+
+
+def recalled(scene: Scene) -> Mapping[str, str]:
+    return {"topic": "T", "recallHandle": scene.timer.ext["recallHandle"]}
 
 
 def position(scene: Scene) -> int:
@@ -271,7 +276,7 @@ CASES: Mapping[RequestCode, Case] = {
         None, after(lambda c: c.config.broker_permission == 4), b"brokerPermission=4"
     ),
     R.GET_BROKER_CONFIG: case(None, says("brokerName=broker-a\n", "messageDelayLevel=1s")),
-    R.GET_BROKER_RUNTIME_INFO: case(None, says('"msgPutTotalTodayNow":"7"', '"brokerVersionDesc":"V4_9_8"')),
+    R.GET_BROKER_RUNTIME_INFO: case(None, says('"msgPutTotalTodayNow":"8"', '"brokerVersionDesc":"V4_9_8"')),
     R.VIEW_BROKER_STATS_DATA: case(
         {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}, says('"statsMinute":{"avgpt":1.0,"sum":3')
     ),
@@ -296,6 +301,9 @@ CASES: Mapping[RequestCode, Case] = {
     R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: case(
         {"globalWhiteAddrs": "", "aclFileFullPath": ""}, refused("aclEnable=false")
     ),
+    R.RECALL_MESSAGE: made_of(recalled, ext("msgId", "0A")),
+    R.GET_TIMER_CHECK_POINT: case(None, lambda _scene, reply: reply.code == 0 and len(reply.body) == 56),
+    R.GET_TIMER_METRICS: case(None, says('"timingCount":{"T":', '"count":1,')),
     R.DELETE_EXPIRED_COMMITLOG: case(None, after(lambda c: c.store.search.max_offset("T", 0) == 3)),
 }
 
@@ -320,8 +328,9 @@ async def set_up(broker: FakeBroker) -> Scene:
     for topic, properties in (("Moved", {"DELAY": "1"}), ("Left", {})):
         await admin.send(topic, properties=properties)
     broker.context.topics.remove("Left")
+    timer = await admin.send("T", properties={"TIMER_DELAY_SEC": "60", "UNIQ_KEY": "0A"})
     await trio.sleep(11)
-    return Scene(broker, admin, consumer, sent, half)
+    return Scene(broker, admin, consumer, sent, half, timer)
 
 
 def test_every_code_is_here() -> None:

@@ -13,6 +13,7 @@ from tests.crash.model import (
     MOVED,
     OP,
     SCHEDULE,
+    TIMERS,
     Back,
     Copies,
     End,
@@ -30,7 +31,7 @@ from tests.crash.plan import MOST_RETRIES, RESERVED_H
 DELAYS_MS = (1_000, 5_000, 20_000)
 """Of the levels 1 to 3."""
 HOUR_MS = 3_600_000
-SYSTEM = frozenset((HALF, OP, GIVEN_UP, SCHEDULE, MOVED))
+SYSTEM = frozenset((HALF, OP, GIVEN_UP, SCHEDULE, TIMERS, MOVED))
 
 
 def check(model: Model, image: Image, *, is_indexed: bool = True) -> None:
@@ -132,12 +133,16 @@ def _check_copies(sent: Sent, records: list[Record], *, is_whole: bool) -> None:
     """
     finals = [record for record in records if record.topic == sent.topic]
     others = {record.topic for record in records} - {sent.topic}
-    allowed = {Kind.PLAIN: set(), Kind.DELAYED: {SCHEDULE}, Kind.HALF: {HALF, GIVEN_UP}}[sent.kind]
+    allowed = {
+        Kind.PLAIN: set(),
+        Kind.DELAYED: {TIMERS if sent.delay_s else SCHEDULE},
+        Kind.HALF: {HALF, GIVEN_UP},
+    }[sent.kind]
     assert others <= allowed, f"message {sent.number} is in {others}"
     assert len(finals) <= 1 + sent.excused, f"message {sent.number} is stored {len(finals)} times: {sent}"
     assert all(record.queue_id == sent.queue_id for record in finals), f"{sent} is in another queue"
     if sent.kind is Kind.DELAYED and records:
-        parked = [record for record in records if record.topic == SCHEDULE]
+        parked = [record for record in records if record.topic in (SCHEDULE, TIMERS)]
         assert len(parked) == 1 or not (parked or is_whole), (
             f"message {sent.number} is parked {len(parked)} times"
         )
@@ -151,11 +156,15 @@ def _check_copies(sent: Sent, records: list[Record], *, is_whole: bool) -> None:
 def _check_early(parked: list[Record], copies: list[Record]) -> None:
     """Each copy follows a record that was parked, and not before it is due; a clock that was set back excuses."""
     for copy in copies if parked else ():
-        waits = [
-            one.stored + DELAYS_MS[one.queue_id] - copy.stored for one in parked if one.stored <= copy.stored
-        ]
+        waits = [_due(one) - copy.stored for one in parked if one.stored <= copy.stored]
         is_due = len(waits) < len(parked) or min(waits) <= 0
         assert is_due, f"message {record_number(copy)} is {min(waits)} ms early in {copy.topic}"
+
+
+def _due(parked: Record) -> int:
+    if parked.topic == TIMERS:
+        return int(parked.properties["TIMER_OUT_MS"]) + 1
+    return parked.stored + DELAYS_MS[parked.queue_id]
 
 
 def _check_backs(model: Model, image: Image) -> None:

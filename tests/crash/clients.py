@@ -40,6 +40,7 @@ from tests.crash.wire import Gone as Closed
 
 SIZES = (10, 10, 100, 300, 1500, 5000)
 SMALL_BATCH = 6
+TIMER_DELAYS_S = (1, 2, 7, 30)
 FIRST_RETRY_LEVEL = 3
 """The delay level of what is sent back for the first time, if the consumer does not say one."""
 LARGE_BATCH = 30
@@ -84,7 +85,8 @@ class Clients:
     async def produce(self) -> None:
         topic = self._rng.choice((*TOPICS, *(t for t in DELETED_TOPICS if self._model.topics.get(t))))
         queue_id = self._rng.randrange(TOPICS.get(topic, 1))
-        kind = self._rng.choice((Kind.PLAIN,) * 5 + (Kind.DELAYED, Kind.HALF, None))
+        kinds = (Kind.PLAIN, Kind.DELAYED, Kind.HALF, None)
+        kind = self._rng.choice(kinds if self._model.has_timers else (Kind.PLAIN,) * 4 + kinds)
         if kind is None:
             await self._send_batch(topic, queue_id)
         elif topic in DELETED_TOPICS and kind is not Kind.PLAIN:
@@ -96,7 +98,10 @@ class Clients:
         sent = self._model.new(topic, queue_id, (), kind, trio.current_time())
         sent.keys = (f"k{sent.number}", "all") if self._rng.random() < 0.5 else (f"k{sent.number}",)
         if kind is Kind.DELAYED:
-            sent.level = self._rng.randint(1, 3)
+            if self._model.has_timers and self._rng.random() < 0.7:
+                sent.delay_s = self._rng.choice(TIMER_DELAYS_S)
+            else:
+                sent.level = self._rng.randint(1, 3)
         if kind is Kind.HALF:
             sent.end = self._rng.choice(list(End))
         return sent
@@ -293,6 +298,8 @@ def properties_of(sent: Sent, *, waits: bool) -> dict[str, str]:
         "TAGS": f"T{sent.number % 3}",
         "WAIT": str(waits).lower(),
     }
+    if sent.delay_s:
+        properties["TIMER_DELAY_SEC"] = str(sent.delay_s)
     if sent.level:
         properties["DELAY"] = str(sent.level)
     if sent.kind is Kind.HALF:

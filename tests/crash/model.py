@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tests.crash.image import Image, Record
 
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
-SCHEDULE, MOVED = "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT"
+SCHEDULE, TIMERS, MOVED = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "OFFSET_MOVED_EVENT"
 RETRY_PREFIX, DEAD_PREFIX = "%RETRY%", "%DLQ%"
 
 
@@ -56,6 +56,8 @@ class Sent:
     time: float
     """When it was sent, on trio's clock."""
     level: int = 0
+    delay_s: int = 0
+    """That of a timer message."""
     end: End = End.NEVER
     is_flushed: bool = False
     """The broker acknowledges it only once it is on the disk."""
@@ -135,6 +137,8 @@ class Model:
     causes: Callable[[], Sequence[str]] = tuple
     forces_since: Callable[[float], bool] = lambda _: False
     life: int = 0
+    has_timers: bool = False
+    """Most delayed messages are timer messages."""
     messages: dict[int, Sent] = field(default_factory=dict)
     topics: dict[str, bool | None] = field(default_factory=dict)
     """Topic → True if its creation was acknowledged, False if its deletion was; None between both."""
@@ -221,7 +225,7 @@ class Model:
         delivered = {
             record_number(record)
             for record in image.records
-            if record.topic not in (SCHEDULE, HALF) and back_of(record) is None
+            if record.topic not in (SCHEDULE, TIMERS, HALF) and back_of(record) is None
         }
         scanned = image.offsets.get((HALF, "CID_RMQ_SYS_TRANS", 0), 0)
         open_halves = {

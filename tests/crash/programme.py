@@ -37,6 +37,8 @@ from tests.crash.script import Session
 
 REPLAY = ".venv/bin/python -m tests.crash.programme"
 ENDS = 2
+TIMERS_EVERY = 7
+"""The seeds that are multiples of this number send timer messages."""
 """Power cuts and kills of one seed."""
 FIRST_RETENTION_S = 0.5
 """Seconds from a start to the first look for files to remove, which are a minute else."""
@@ -61,6 +63,8 @@ class Programme:
         kinds = self._rng.choice(KINDS)
         self.causes = Causes(self.clock, kinds, draw_settings(self._rng, kinds))
         self.model = Model(self.clock.span_ms, self.causes.names, self.causes.forces_since)
+        # The wheel has 38 MB, which are copied for each check.
+        self.model.has_timers = seed % TIMERS_EVERY == 0
         self._settings = {"mapped_file_size_consume_queue": self._rng.choice(QUEUE_FILES)}
         self._images = 0
         self.image = Image({})
@@ -92,6 +96,7 @@ class Programme:
         self._verify(self.image)
         self._count_removals(self.image)
         self.counts["messages"] += len(self.model.messages)
+        self.counts["timer messages"] += sum(sent.delay_s > 0 for sent in self.model.messages.values())
         self.counts["messages sent back"] += len(self.model.backs)
         self.counts["logs without their first file"] += self.image.start > 0
         self.counts["queues in several files"] += self.image.rolled

@@ -21,7 +21,7 @@ import trio
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
-from rmqcli.broker.services.put import hide, own_message, put, real_place, restored
+from rmqcli.broker.services.put import ensure_topic, hide, own_message, put, real_place, restored
 from rmqcli.broker.store.values import AppendResult, PutStatus, StoreMessage
 from rmqcli.codec.codes import MessageSysFlag, ResponseCode
 from rmqcli.codec.message import MessageExt
@@ -30,7 +30,6 @@ from rmqcli.codec.properties import encode_properties
 from rmqcli.codec.property_names import PropertyName, delay_level
 
 HALF_QUEUE = 0
-SYSTEM_QUEUES = 1
 OP_TAG = "d"
 ENDS_AT_ONCE = 2
 """Op messages that are written in one call: the two for a half message and its newest copy."""
@@ -65,7 +64,7 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"{what} cannot be a transaction message")
     hide(message, SystemTopic.TRANS_HALF, HALF_QUEUE)
     message.sys_flag &= ~MASK
-    _ensure_topic(broker, SystemTopic.TRANS_HALF)
+    ensure_topic(broker, SystemTopic.TRANS_HALF)
 
 
 def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
@@ -134,13 +133,7 @@ async def record_all_ends(broker: BrokerContext) -> None:
 def _put_system(
     broker: BrokerContext, half: MessageExt, properties: dict[str, str], topic: str
 ) -> AppendResult:
-    _ensure_topic(broker, topic)
+    ensure_topic(broker, topic)
     message = restored(half, properties, encode_properties(properties))
     message.topic, message.queue_id = topic, HALF_QUEUE
     return put(broker, message)
-
-
-def _ensure_topic(broker: BrokerContext, topic: str) -> None:
-    config, created = broker.topics.ensure(topic, SYSTEM_QUEUES)
-    if created:
-        broker.topics_changed([config])

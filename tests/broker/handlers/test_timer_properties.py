@@ -1,4 +1,4 @@
-"""Timers of 5.x clients: a delay level of the same length, or a refusal that names the property."""
+"""Timer properties of a message: what waits, until when, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,39 +13,55 @@ from rmqcli.codec.message_batch import encode_batch
 from tests.broker.support import OWN, START_MS, fake_broker, long_header, send_header
 from tests.broker.transactions.support import COMMIT, end, log, send_half
 
-SCHEDULE = "SCHEDULE_TOPIC_XXXX"
-LEVELS = {"message_delay_level": "1s 5s 2m"}
-REMEDY = ": timer messages are not served, use TIMER_DELAY_SEC with a delay of messageDelayLevel (1s 5s 2m)"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+TOO_LONG = (
+    "timer message illegal, the delay time should not be bigger than the max delay 259200000ms; or if set del "
+    "msg, the delay time should be bigger than the current time"
+)
 
 
 @pytest.mark.parametrize(
-    ("timer", "level"),
+    ("timer", "out"),
     [
-        ({"TIMER_DELAY_SEC": "5"}, 2),
-        ({"TIMER_DELAY_SEC": "120"}, 3),
-        ({"TIMER_DELAY_MS": "1000"}, 1),
-        ({"TIMER_DELAY_SEC": "1", "TIMER_DELAY_MS": "7", "TIMER_DELIVER_MS": "x"}, 1),
-        ({"TIMER_DELAY_MS": "5000", "TIMER_DELIVER_MS": str(START_MS * 2)}, 2),
-        ({"TIMER_DELIVER_MS": "x", "DELAY": "2"}, 2),
+        ({"TIMER_DELAY_SEC": "7"}, 6000),
+        ({"TIMER_DELAY_MS": "5001"}, 5000),
+        ({"TIMER_DELAY_MS": "1"}, 0),
+        ({"TIMER_DELAY_MS": "+999"}, 0),
+        ({"TIMER_DELAY_MS": "1000"}, 0),
+        ({"TIMER_DELIVER_MS": str(START_MS + 1001)}, 1000),
+        ({"TIMER_DELAY_SEC": "1", "TIMER_DELAY_MS": "7000", "TIMER_DELIVER_MS": "x"}, 0),
+        ({"TIMER_DELAY_MS": "5000", "TIMER_DELIVER_MS": str(START_MS * 2)}, 4000),
+        ({"TIMER_DELAY_SEC": "259200"}, 259_199_000),
     ],
 )
 @pytest.mark.parametrize("code", [10, 310])
-async def test_a_delay_of_a_level_becomes_that_level(
-    tmp_path: Path, timer: dict[str, str], level: int, code: int
+async def test_a_message_waits_until_its_second_is_over(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, timer: dict[str, str], out: int, code: int
 ) -> None:
-    async with fake_broker(tmp_path, **LEVELS) as broker:
+    async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        header = send_header("T", {"KEYS": "k", **timer})
-        assert (await client.ask(code, long_header(header) if code == 10 else header, b"late")).code == 0
-        assert await client.pulled("T") == []
-        (waiting,) = await client.pulled(SCHEDULE, level - 1)
+        header = send_header("T", {"KEYS": "k", **timer}, queue_id=2)
+        reply = await client.ask(code, long_header(header) if code == 10 else header, b"late")
+        assert (reply.code, reply.ext["queueId"], reply.ext["queueOffset"]) == (0, "2", "0")
+        assert await client.pulled("T", 2) == []
+        (waiting,) = await client.pulled(TIMER_TOPIC)
         assert waiting.properties == {
             "KEYS": "k",
-            "DELAY": str(level),
+            **timer,
             **OWN,
+            "TIMER_OUT_MS": str(START_MS + out),
             "REAL_TOPIC": "T",
-            "REAL_QID": "0",
+            "REAL_QID": "2",
         }
+
+
+@pytest.mark.parametrize("timer", [{"TIMER_DELIVER_MS": "x"}, {"TIMER_DELAY_SEC": "259201"}])
+async def test_a_delay_level_takes_precedence(tmp_path: Path, timer: dict[str, str]) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert (await client.send("T", properties={"DELAY": "2", **timer})).code == 0
+        (waiting,) = await client.pulled("SCHEDULE_TOPIC_XXXX", 1)
+        assert waiting.properties == {"DELAY": "2", **OWN, "REAL_TOPIC": "T", "REAL_QID": "0"}
 
 
 @pytest.mark.parametrize(
@@ -53,12 +69,15 @@ async def test_a_delay_of_a_level_becomes_that_level(
     [
         {"TIMER_DELAY_SEC": "0"},
         {"TIMER_DELAY_MS": "-1000"},
-        {"TIMER_DELIVER_MS": str(START_MS - 1)},
+        {"TIMER_DELIVER_MS": str(START_MS)},
+        {"TIMER_DELIVER_MS": "-1"},
         {"TIMER_DELAY_SEC": "7", "TIMER_OUT_MS": str(START_MS)},
     ],
 )
-async def test_a_time_that_has_passed_is_no_delay(tmp_path: Path, timer: dict[str, str]) -> None:
-    async with fake_broker(tmp_path, **LEVELS) as broker:
+async def test_a_time_that_has_passed_is_no_delay(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, timer: dict[str, str]
+) -> None:
+    async with fake_broker(tmp_path) as broker:
         client = broker.client()
         assert (await client.send("T", properties=timer)).code == 0
         (message,) = await client.pulled("T")
@@ -66,44 +85,65 @@ async def test_a_time_that_has_passed_is_no_delay(tmp_path: Path, timer: dict[st
 
 
 @pytest.mark.parametrize(
-    ("timer", "remark"),
+    "timer",
     [
+        {"TIMER_DELAY_SEC": "5 s"},
+        {"TIMER_DELAY_SEC": "1.5"},
+        {"TIMER_DELIVER_MS": "9" * 19},
+        {"TIMER_DELIVER_MS": "9" * 20},
+        {"TIMER_DELAY_SEC": "259201"},
+        {"TIMER_DELAY_MS": "259200001"},
+        {"TIMER_DELIVER_MS": str(START_MS + 259_200_001)},
+        {"TIMER_DELAY_SEC": "-5", "TIMER_DEL_UNIQKEY": "T+0A"},
+        {"TIMER_DELAY_SEC": "5", "TIMER_DEL_UNIQKEY": "Other+0A"},
+    ],
+)
+async def test_other_timers_are_refused(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, timer: dict[str, str]
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for queue_id in (0, -1):
+            reply = await client.send("T", properties=timer, queue_id=queue_id)
+            assert (reply.code, reply.remark) == (ResponseCode.MESSAGE_ILLEGAL, TOO_LONG)
+        assert (await send_half(client, properties=timer)).code == ResponseCode.MESSAGE_ILLEGAL
+        assert log(broker.context.store) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "remark"),
+    [
+        ({"timer_wheel_enable": False}, "accurate timer message is not enabled, timerWheelEnable is false"),
         (
-            {"TIMER_DELAY_SEC": "7"},
-            "the property TIMER_DELAY_SEC=7 asks for a delay that is no delay level" + REMEDY,
-        ),
-        (
-            {"TIMER_DELAY_MS": "5001"},
-            "the property TIMER_DELAY_MS=5001 asks for a delay that is no delay level" + REMEDY,
-        ),
-        (
-            {"TIMER_DELIVER_MS": str(START_MS * 2)},
-            f"the property TIMER_DELIVER_MS={START_MS * 2} asks for a time to deliver at" + REMEDY,
-        ),
-        ({"TIMER_DELAY_SEC": "5 s"}, "the property TIMER_DELAY_SEC is not a number: 5 s"),
-        (
-            {"TIMER_DELAY_SEC": "5", "TIMER_DEL_UNIQKEY": "T+0A"},
-            "the property TIMER_DEL_UNIQKEY recalls a timer message, and none is served",
+            {"timer_congest_num_each_slot": 0},
+            "timer message is under flow control, max num limit is 0",
         ),
     ],
 )
-async def test_other_timers_are_refused(tmp_path: Path, timer: dict[str, str], remark: str) -> None:
-    async with fake_broker(tmp_path, **LEVELS) as broker:
+async def test_no_message_is_dropped_that_finds_no_place(
+    tmp_path: Path, settings: dict[str, int], remark: str, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path, **settings) as broker:
         client = broker.client()
-        for topic, queue_id in (("T", 0), ("T", -1), ("%RETRY%G", 0)):
-            reply = await client.send(topic, properties=timer, queue_id=queue_id, reconsume_times=0)
-            assert (reply.code, reply.remark) == (ResponseCode.MESSAGE_ILLEGAL, remark)
-        assert (await send_half(client, properties=timer)).code == ResponseCode.MESSAGE_ILLEGAL
-        assert log(broker.context.store) == []
+        accepted = 0
+        for _ in range(3):
+            reply = await client.send("T", properties={"TIMER_DELIVER_MS": str(START_MS + 60_000)})
+            accepted += reply.code == 0
+            await trio.sleep(0.01)
+        assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, remark)
+        assert accepted == ("timer_congest_num_each_slot" in settings)
+        await trio.sleep(61)
+        assert len(await client.pulled("T")) == accepted
 
 
 async def test_a_half_message_is_delayed_from_its_commit_on(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
-    async with fake_broker(tmp_path, **LEVELS) as broker:
+    async with fake_broker(tmp_path) as broker:
         client = broker.client()
         half = await send_half(client, properties={"TIMER_DELAY_SEC": "120"})
         assert half.code == 0
+        assert "recallHandle" not in half.ext
         await trio.sleep(3)
         await end(client, half, COMMIT)
         await trio.sleep(119)

@@ -85,10 +85,10 @@ async def test_a_missing_feature_cannot_be_turned_on(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as fake:
         client = fake.client()
         before = (await client.ask(R.GET_BROKER_CONFIG)).body
-        refused = await client.ask(25, None, b"autoCreateTopicEnable=false\ntimerWheelEnable=true\n")
+        refused = await client.ask(25, None, b"autoCreateTopicEnable=false\nenableCompaction=true\n")
         assert (refused.code, refused.remark) == (
             ResponseCode.NO_PERMISSION,
-            "timerWheelEnable cannot change: it is always false",
+            "enableCompaction cannot change: it is always false",
         )
         assert (await client.ask(R.GET_BROKER_CONFIG)).body == before
 

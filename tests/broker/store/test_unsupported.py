@@ -44,7 +44,6 @@ def test_all_of_it_is_named_and_nothing_is_touched(copy_java_store: Copy) -> Non
     for text in (
         "batch consume queues of FiveBatchCQ",
         "compacted topics FiveCompact",
-        "11 pending timers",
         "64 POP messages in rmq_sys_REVIVE_LOG_DefaultCluster",
         "ignoreUnsupported=true",
     ):
@@ -64,10 +63,6 @@ def test_what_is_left_is_named(copy_java_store: Copy) -> None:
     shutil.rmtree(revive)
     for path in (root / "config").glob("topics.json*"):
         path.unlink()
-    assert " serves: 11 pending timers. " in refusal(root)
-    (root / "config/timermetrics").write_bytes(b"{no")
-    assert " serves: a timer log. " in refusal(root)
-    shutil.rmtree(root / "timerlog")
     refuse_unsupported(root, REAL)
     queue = revive / "9"
     queue.mkdir(parents=True)
