@@ -161,11 +161,11 @@ class Stamp:
         if tag:
             named[PropertyName.TAGS] = tag
         stamp = cls(topic, named)
-        return stamp if level is None else stamp.delayed(level)
+        return stamp if level is None else stamp.delayed(PropertyName.DELAY, str(level))
 
-    def delayed(self, level: int) -> Stamp:
-        """Return this stamp with a delay level."""
-        return Stamp(self.topic, {**self.properties, PropertyName.DELAY: str(level)})
+    def delayed(self, name: str, value: str) -> Stamp:
+        """Return this stamp with the property that delays a message."""
+        return Stamp(self.topic, {**self.properties, name: value})
 
     def on_body(self, body: bytes) -> Message:
         return Message(topic=self.topic, body=body, properties=dict(self.properties))

@@ -59,9 +59,38 @@ def test_a_message_waits_in_the_level_of_the_broker(own_levels: Run) -> None:
     assert own_levels("send", "orders", "-q", "0", "--delay", "90s", stdin=b"a\nb\n").code == 0
     assert waiting(own_levels, 3) == ["two-days"]
     assert waiting(own_levels, 2) == ["a", "b"]
-    refused = own_levels("send", "orders", "x", "--delay", "10s")
-    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
-    assert refused.err == "rmq: --delay 10s: no such delay level (available: 1s, 90s, 2d)\n"
+
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+
+def test_any_other_delay_is_a_timer(own_levels: Run) -> None:
+    assert own_levels("send", "orders", "soon", "--delay", "1h1s").code == 0
+    assert own_levels("send", "orders", "at", "--at", "+30m").code == 0
+    found = own_levels("pull", TIMER_TOPIC, "-f", r"%v %h{TIMER_DELAY_MS} %h{REAL_TOPIC}\n").out.decode()
+    assert found.splitlines() == ["soon 3601000 orders", "at  orders"]
+    batch = own_levels("send", "orders", "--batch", "2", "--delay", "2s", stdin=b"a\nb\n")
+    assert batch.code != 0
+    assert "messages with a timer cannot be sent in a batch" in batch.err
+    past = own_levels("send", "orders", "x", "--at", "@2020-01-01")
+    assert (past.code, past.out) == (ExitCode.USAGE, b"")
+    assert "--at @2020-01-01: not in the future" in past.err
+    both = own_levels("send", "orders", "x", "--at", "+1h", "--delay", "1s")
+    assert both.err == "rmq: --at cannot be combined with --delay-level or --delay\n"
+
+
+def test_without_timers_a_delay_is_one_of_the_levels(rmq: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with embedded_in_thread(message_delay_level=" ".join(OWN), timer_wheel_enable=False) as cluster:
+        monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+        refused = rmq("send", "orders", "x", "--delay", "10s")
+        assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+        assert refused.err == "rmq: --delay 10s: no such delay level (available: 1s, 90s, 2d)\n"
+        refused = rmq("send", "orders", "x", "--at", "+1h")
+        assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+        text = (
+            "rmq: --at: no timers on broker-a (timerWheelEnable): use --delay with one of its delay levels\n"
+        )
+        assert refused.err == text
 
 
 def test_a_broker_may_have_more_levels_than_java_gives_it(rmq: Run, monkeypatch: pytest.MonkeyPatch) -> None:

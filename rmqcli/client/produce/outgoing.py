@@ -28,7 +28,7 @@ from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE_V2
 from rmqcli.codec.operations.operation import Operation
 from rmqcli.codec.properties import encode_properties
-from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH, REPLY_TYPE
+from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH, REPLY_TYPE, TIMERS
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.reply_head import SendRequest, SendTemplate
 
@@ -266,6 +266,8 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise InvalidRequest(f"a batch has one topic, not {topic} and {message.topic}")
         if message.delay_level > 0:
             raise InvalidRequest("messages with a delay level cannot be sent in a batch")
+        if not TIMERS.isdisjoint(message.properties):
+            raise InvalidRequest("messages with a timer cannot be sent in a batch")
         if message.properties.get(PropertyName.WAIT, "true") != wait:
             raise InvalidRequest("messages of a batch must agree on WAIT")
 

@@ -21,8 +21,10 @@ from rmqcli.commands.common.outcome import traces_outcome
 from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
 
 if TYPE_CHECKING:
+    from rmqcli.client import Producer
+    from rmqcli.codec.message_queue import MessageQueue
     from rmqcli.commands.send.report import SendReport
-    from rmqcli.flows.outgoing import Source
+    from rmqcli.flows.outgoing import Source, Stamp
 
 app = single_command()
 
@@ -44,7 +46,13 @@ DelayOption = Annotated[
     Option(
         "--delay",
         metavar="TIME",
-        help="Delay of the message; must be one of the broker's delay levels, e.g. 10s.",
+        help="Delay of the message, e.g. 10s; without timers (5.x), one of the broker's delay levels.",
+    ),
+]
+AtOption = Annotated[
+    str | None,
+    Option(
+        "--at", metavar="@T", help="Time at which the message is delivered; the broker needs timers (5.x)."
     ),
 ]
 FileOption = Annotated[
@@ -104,6 +112,7 @@ def send(
     broker: BrokerOption = None,
     delay_level: LevelOption = None,
     delay: DelayOption = None,
+    at: AtOption = None,
     file: FileOption = None,
     delimiter: DelimiterOption = "\\n",
     whole: WholeOption = False,
@@ -132,7 +141,7 @@ def send(
     from rmqcli.flows.sending import Sender, SendPlan
     from rmqcli.grammar.values import unescape
 
-    _check_delay(delay_level, delay)
+    at_ms = _check_delay(delay_level, delay, at)
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
     if not delimiter:
         raise usage_error("--delimiter must not be empty; use --whole to send the input as one message")
@@ -143,7 +152,7 @@ def send(
     ending = Ending(transaction, check, wait)
     ending.verify(
         **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
-        **{"--delay-level": delay_level, "--delay": delay},
+        **{"--delay-level": delay_level, "--delay": delay, "--at": at},
     )
 
     async def main() -> tuple[SendReport, ExitCode]:
@@ -152,7 +161,6 @@ def send(
 
         from rmqcli.client import Producer
         from rmqcli.commands.send.report import SendReport
-        from rmqcli.flows.delay_levels import level_of
         from rmqcli.flows.reading import queues_to_send_to
 
         options = {"allow_empty": True, "trace": trace, "trace_waits": True} | settings.producer_options
@@ -163,8 +171,7 @@ def send(
             if queue is not None or broker is not None:
                 there = await producer.message_queues(topic)
                 queues = queues_to_send_to(there, topic, broker, queue)
-            if (wanted := delay or delay_level) is not None:
-                stamp = stamp.delayed(await level_of(producer, topic, queues, wanted))
+            stamp = await _delayed(stamp, producer, queues, delay or delay_level, at_ms)
             start = trio.current_time()
             with _progress(settings, topic, sources, cut) as advance:
                 report = SendReport(settings, topic, unit, advance)
@@ -223,13 +230,40 @@ def _progress(
     return progress(topic, None if None in counts else sum(filter(None, counts)))
 
 
-def _check_delay(level: int | None, delay: str | None) -> None:
+async def _delayed(
+    stamp: Stamp,
+    producer: Producer,
+    queues: Sequence[MessageQueue],
+    wanted: int | str | None,
+    at_ms: int | None,
+) -> Stamp:
+    """Return the stamp with the property that delays messages for the brokers of these queues."""
+    from rmqcli.flows.delay_levels import delay_property, timer_property
+
+    if at_ms is not None:
+        return stamp.delayed(*await timer_property(producer, stamp.topic, queues, at_ms))
+    if wanted is not None:
+        return stamp.delayed(*await delay_property(producer, stamp.topic, queues, wanted))
+    return stamp
+
+
+def _check_delay(level: int | None, delay: str | None, at: str | None) -> int | None:
+    """Return the time of --at, in ms."""
     from rmqcli.grammar.values import check_duration
 
     if level is not None and delay is not None:
         raise usage_error("--delay-level and --delay cannot be combined")
+    if at is not None:
+        import time
+
+        from rmqcli.grammar.offset_range import parse_future
+
+        if level is not None or delay is not None:
+            raise usage_error("--at cannot be combined with --delay-level or --delay")
+        return parse_future("--at", at, time.time_ns() // 1_000_000)
     if delay is not None:
         check_duration("--delay", delay)
+    return None
 
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:
