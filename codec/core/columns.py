@@ -1,7 +1,8 @@
-"""Stored records as columns, in the layout of Arrow's arrays: numbers one after another, texts with their ends, codes
-of texts of which there are few.
+"""Stored records as columns, in the layout of Arrow's arrays: numbers one after another, texts with their
+ends, codes of texts of which there are few.
 
-`rmqcli.codec.scan.arrow` makes arrays of them without copying. Texts become UTF-8: U+FFFD replaces what is not.
+`rmqcli.codec.scan.arrow` makes arrays of them without copying. Texts become UTF-8: U+FFFD replaces what is
+not.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ class Texts:
 
 
 class Codes:
-    """The number of each text among the distinct ones, as int32, -1 for none. `texts` are in the order of their first
-    use.
+    """The number of each text among the distinct ones, as int32, -1 for none. `texts` are in the order of their
+    first use.
     """
 
     def __init__(self) -> None:
@@ -168,12 +169,14 @@ class Codes:
 class Columns:
     """The columns of some records of one buffer, named as in an export. `count` is the number of records.
 
-    Numbers are int32 or int64, times are in microseconds. `keys` and `values` are of lists with `key_ends` and
-    `pair_ends`; `names` has the name of each value. Of pairs with the same name in one text, only the last is kept.
+    Numbers are int32 or int64, times are in microseconds. `keys` and `values` are of lists with `key_ends`
+    and `pair_ends`; `names` has the name of each value. Of pairs with the same name in one text, only the
+    last is kept.
 
-    Bodies are in `bodies`. If they are `in_place`, `bodies` has only those that were compressed, and `views` has 16 bytes for
-    each: its length, its first 4 bytes, the number of a buffer and its place there (int32). Buffer n begins at byte n * 2**30
-    of the file, and the one after the last of these `buffers` is `bodies`. A body of at most 12 bytes is in its view instead.
+    Bodies are in `bodies`. If they are `in_place`, `bodies` has only those that were compressed, and `views`
+    has 16 bytes for each: its length, its first 4 bytes, the number of a buffer and its place there (int32).
+    Buffer n begins at byte n * 2**30 of the file, and the one after the last of these `buffers` is `bodies`.
+    A body of at most 12 bytes is in its view instead.
     """
 
     def __init__(self, buffer: Buffer, in_place: bool, decompresses: bool) -> None:
@@ -265,11 +268,11 @@ class Columns:
         self._hosts = []
 
     def add_all(self, walk: Walk, most_records: i64, most_bytes: i64) -> bool:
-        """Continue a walk until there are as many records, or bytes of the file and of decompressed bodies; the last record
-        may exceed these. Return False if the walk ended.
+        """Continue a walk until there are as many records, or bytes of the file and of decompressed bodies; the
+        last record may exceed these. Return False if the walk ended.
 
-        Raises the errors of `Walk.next`, and CorruptionError for a body that cannot be decompressed; such a record is not
-        added, and the walk is at its position.
+        Raises the errors of `Walk.next`, and CorruptionError for a body that cannot be decompressed; such a
+        record is not added, and the walk is at its position.
         """
         begin: i64 = walk.position + walk.size - i64(len(self.bodies.data))
         while (

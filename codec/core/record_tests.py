@@ -103,7 +103,8 @@ class AnyOf(RecordTest):
 
 
 def next_passing(walk: Walk, test: RecordTest, most: i64) -> bool:
-    """Move a walk to the next record that passes a test; return False if it ended, or if `most` records did not pass.
+    """Move a walk to the next record that passes a test; return False if it ended, or if `most` records did not
+    pass.
 
     Raises the errors of `Walk.next`.
     """

@@ -27,9 +27,9 @@ def _bit_length(number: i64) -> i64:
 class TopicTally:
     """Counts of the records of a topic, with sizes in bytes and times in ms.
 
-    `sizes` and `bodies` count records by the bit lengths of the sizes of the record and of its body, `seconds` by the
-    second of the store time, and `keyed` those with keys. `keys` has each key of each record. `compressed` are the
-    positions of records whose bodies are compressed; all sizes are as stored.
+    `sizes` and `bodies` count records by the bit lengths of the sizes of the record and of its body,
+    `seconds` by the second of the store time, and `keyed` those with keys. `keys` has each key of each
+    record. `compressed` are the positions of records whose bodies are compressed; all sizes are as stored.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""The test of records in place that a filter implies. Every matching record passes; those that pass must still be
-decoded and tested.
+"""The test of records in place that a filter implies. Every matching record passes; those that pass must
+still be decoded and tested.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One end of a TLS connection without I/O, for either end: OpenSSL works in memory.
 
 * `shake` accepts the bytes of the handshake, at most HANDSHAKE_BYTES.
-* `receive` then accepts encrypted bytes and returns the plain ones of all whole records, so that no more is kept
-  than the start of one record.
+* `receive` then accepts encrypted bytes and returns the plain ones of all whole records, so that no more
+  is kept than the start of one record.
 * `encrypt` returns the bytes to send for plain ones, `to_send` those that OpenSSL answers by itself.
 
 A peer that causes more than UNSENT_BYTES of answers without reading them is refused.
@@ -27,7 +27,8 @@ UNSENT_BYTES: Final = 1024 * 1024
 class TlsConnection:
     """One end of a TLS connection: a client that expects the certificate of `host`, or a server without one.
 
-    Every method but `close` and `to_send` raises TlsError; an alert for the peer may then be left in `to_send`.
+    Every method but `close` and `to_send` raises TlsError; an alert for the peer may then be left in
+    `to_send`.
     """
 
     def __init__(self, context: ssl.SSLContext, host: str | None = None) -> None:
@@ -67,7 +68,8 @@ class TlsConnection:
     def receive(self, data: bytes | bytearray | None = None) -> bytes | None:
         """Return the plain bytes of `data` and of bytes before it: None if there are none, empty at the end.
 
-        Empty `data` is the end of the stream. Plain bytes before an error are returned; the next call raises it.
+        Empty `data` is the end of the stream. Plain bytes before an error are returned; the next call raises
+        it.
         """
         if self._failure is None and not self._is_ended:
             plain = self._decrypted(data)

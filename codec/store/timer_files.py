@@ -1,11 +1,11 @@
 """The files of timer messages of 5.x (Java `TimerWheel`, `Slot`, `TimerLog`, `TimerCheckpoint`).
 
-* `timerwheel`: one slot for each second of 14 days. The slot of a time is (time / precision) modulo the number
-  of slots; it is in use if its own time is that one.
+* `timerwheel`: one slot for each second of 14 days. The slot of a time is (time / precision) modulo the
+  number of slots; it is in use if its own time is that one.
 * `timerlog/`: one unit of 52 bytes for each message that waits. The units of a slot form a chain, which is
   read backwards from the last; the first has no previous position. A file ends with a filler unit.
-* `config/timercheck`: how far wheel and log were read and flushed. Java uses the first 56 of 4096 bytes and
-  ignores the others; the last 64 hold a safe point, which says whether log and numbers agree exactly.
+* `config/timercheck`: how far wheel and log were read and flushed. Java uses the first 56 of 4096 bytes
+  and ignores the others; the last 64 hold a safe point, which says whether log and numbers agree exactly.
 
 Times are ms, positions are bytes in the timer log.
 """

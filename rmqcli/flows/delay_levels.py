@@ -1,8 +1,8 @@
 """Finds the property that delays a message: the delay level of a duration, or a timer of 5.x.
 
-The configuration of the brokers that may receive the message has their levels (`messageDelayLevel`), and says
-whether they serve timers (`timerWheelEnable`, which brokers of 4.9 do not have). A broker that does not return
-it (GET_BROKER_CONFIG) counts as one with the default levels and without timers, with a warning.
+The configuration of the brokers that may receive the message has their levels (`messageDelayLevel`), and
+says whether they serve timers (`timerWheelEnable`, which brokers of 4.9 do not have). A broker that does
+not return it (GET_BROKER_CONFIG) counts as one with the default levels and without timers, with a warning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The records of a commit log in a range, chosen by a filter, with their bodies as stored.
 
-Records are tested in place, and only those that may be chosen are decoded. Because only the first byte of a file is
-known to start a record, each file is walked from there, also for the last N records.
+Records are tested in place, and only those that may be chosen are decoded. Because only the first byte of
+a file is known to start a record, each file is walked from there, also for the last N records.
 """
 
 from __future__ import annotations
