@@ -47,6 +47,7 @@ BROKER = [
     "held pulls",
     "long work",
     "client expiry",
+    "timers",
     "transaction checks",
     "statistics",
     "store rates",

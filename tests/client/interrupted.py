@@ -13,6 +13,7 @@ if __name__ == "__main__":
     async def main() -> None:
         async with Consumers(style, topic, namesrv=namesrv) as consumers:
             await consumers.get(b"1")
+            await consumers.lite.poll(0)  # acknowledges the message, which a Ctrl-C before would not do
             print("ready", flush=True)
             while True:
                 await consumers.lite.poll(60)

@@ -14,7 +14,8 @@ TESTS = [
         BROKER / "store" / f"test_{name}.py"
         for name in ("append_and_get", "files", "flush", "folders", "recovery", "sparse", "many_queues")
     ),
-    *(BROKER / f"test_{name}.py" for name in ("cores", "node", "server", "temporary")),
+    *(BROKER / f"test_{name}.py" for name in ("node", "server", "temporary")),
+    ROOT / "tests" / "test_machine.py",
 ]
 OF_LINUX = ["broker/store/test_many_queues.py::test_residency_and_synchronization"]
 """Tests of calls that only Linux has."""

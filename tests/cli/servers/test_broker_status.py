@@ -19,7 +19,7 @@ def test_every_figure_of_a_broker_has_a_group(both: Run) -> None:
     assert {row[0] for row in rows} == {"broker-a"}
     groups = [row[1] for row in rows]
     assert groups == sorted(groups, key=GROUPS.index)
-    assert set(groups) == {"broker", "traffic", "puts", "store", "waiting"}
+    assert set(groups) == {"broker", "traffic", "puts", "store", "timers", "waiting"}
     table = {row[2]: row[3] for row in rows}
     assert table["brokerVersionDesc"] == "V4_9_8"
     assert table["bootTimestamp"].isdigit()
