@@ -7,7 +7,9 @@ reference cycle, so the garbage collector need not walk the thousands that a pul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -70,11 +72,19 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         tags: str | None = None,
         keys: str | Iterable[str] = (),
         delay_level: int = 0,
+        delay: float | None = None,
+        deliver_at: datetime | None = None,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
         """Create a message from its parts. A text body is encoded as UTF-8; `keys` is one key or several,
-        without blanks in them. Raises TypeError for a part of another type, ValueError for a negative level.
+        without blanks in them.
+
+        One of these delays the message: a level of the broker, a `delay` in seconds, or the time `deliver_at`
+        (local time if it has no time zone). Brokers without timers, as those of 4.9, deliver messages of the
+        latter two immediately.
+
+        Raises TypeError for a part of another type, ValueError for a negative delay and for two of them.
         """
         named = dict(properties or {})
         try:
@@ -91,6 +101,17 @@ class Message(msgspec.Struct, frozen=True, gc=False):
             if delay_level < 0:
                 raise ValueError(f"the delay level of a message is 0 or more, not {delay_level}")
             named[PropertyName.DELAY] = str(delay_level)
+        if delay is not None:
+            if not isinstance(delay, int | float):
+                raise TypeError(f"the delay of a message is a number of seconds, not {delay!r}")
+            if not 0 <= delay < math.inf:
+                raise ValueError(f"the delay of a message is 0 s or more, not {delay}")
+            named[PropertyName.TIMER_DELAY_MS] = str(math.ceil(delay * 1000))
+        if deliver_at is not None:
+            _check(deliver_at, datetime, "the time of delivery of a message")
+            named[PropertyName.TIMER_DELIVER_MS] = str(math.ceil(deliver_at.timestamp() * 1000))
+        if bool(delay_level) + (delay is not None) + (deliver_at is not None) > 1:
+            raise ValueError("a message has one of delay_level, delay and deliver_at")
         data = body.encode() if isinstance(body, str) else body
         return cls(topic=topic, body=data, flag=flag, properties=named)
 

@@ -7,25 +7,21 @@ Success says that this record is stored, not that there was such a message.
 
 from __future__ import annotations
 
-import binascii
-from base64 import urlsafe_b64decode
-
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.services.put import begin_flush, own_message, put, safely_stored
-from rmqcli.broker.services.timer_properties import DEL_UNIQKEY, DELIVER_MS, delete_key, number
-from rmqcli.broker.services.timers import HANDLE_VERSION
+from rmqcli.broker.services.timer_properties import DEL_UNIQKEY, DELIVER_MS, delete_key
 from rmqcli.broker.store.values import PutStatus
 from rmqcli.codec.bodies.stats import TimerMetricsSerializeWrapper
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.errors import LocalProtocolError
 from rmqcli.codec.headers.send import RecallMessageRequestHeader, RecallMessageResponseHeader
 from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.recall_handle import RecallHandle
 from rmqcli.codec.store.timer_files import CHECK_POINT
 
 TAG = "_RECALL_TAG_"
-HANDLE_PARTS = 5
 NOT_AVAILABLE = "recall failed, broker service not available"
 
 RecallReply = Reply[RecallMessageResponseHeader, None]
@@ -37,7 +33,7 @@ def recall(
     """Recall a timer message by the handle that its sender got (code 370)."""
     header = request.header
     _check(broker, header.topic)
-    moment, key = _parts(broker, header)
+    _, _, moment, key = _handle(broker, header)
     delay = moment - broker.now_ms()
     if not 0 < delay < broker.config.timer_max_delay_sec * 1000:
         raise _illegal("recall failed, timestamp invalid")
@@ -79,24 +75,17 @@ def _check(broker: BrokerContext, topic: str) -> None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
 
 
-def _parts(broker: BrokerContext, header: RecallMessageRequestHeader) -> tuple[int, str]:
-    """Return time and UNIQ_KEY of a handle. Raises Refusal if it is none, or that of another topic or
-    broker."""
+def _handle(broker: BrokerContext, header: RecallMessageRequestHeader) -> RecallHandle:
+    """Return the handle of a request. Raises Refusal if it is none, or that of another topic or broker."""
     try:
-        parts = urlsafe_b64decode(header.recall_handle.encode()).decode().split(" ")
-    except (binascii.Error, ValueError):
-        raise _illegal("recall handle is invalid") from None
-    if len(parts) < HANDLE_PARTS or parts[0] != HANDLE_VERSION:
-        raise _illegal("recall handle is invalid")
-    _, topic, name, moment, key = parts[:HANDLE_PARTS]
-    if topic != header.topic:
+        handle = RecallHandle.decode(header.recall_handle)
+    except ValueError as error:
+        raise _illegal(str(error)) from None
+    if handle.topic != header.topic:
         raise _illegal("recall failed, topic not match")
-    if name != broker.name:
+    if handle.broker_name != broker.name:
         raise _illegal(NOT_AVAILABLE)
-    time = number(moment)
-    if time is None:
-        raise _illegal("recall handle is invalid")
-    return time, key
+    return handle
 
 
 def _illegal(remark: str) -> Refusal:

@@ -14,7 +14,6 @@ delivered but never loses a message. A slave delivers nothing; it learns from it
 from __future__ import annotations
 
 import logging
-from base64 import urlsafe_b64encode
 from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +38,7 @@ from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import RETRY_PREFIX, TIMER_TOPIC, SystemTopic
 from rmqcli.codec.properties import decode_properties, encode_properties
 from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.recall_handle import RecallHandle
 from rmqcli.codec.records.reading import decode_record, scan_record
 from rmqcli.codec.store.timer_files import DELETE, PRECISION_MS, ROLL, TimerCheckPoint, TimerUnit
 
@@ -54,7 +54,6 @@ CLEAN_SECONDS = 30.0
 LONGEST_WAIT_SECONDS = 2 * 86400
 """The longest time in one slot (Java `timerRollWindowSlot`)."""
 MS_PER_HOUR = 3_600_000
-HANDLE_VERSION = "v1"
 
 P = PropertyName
 _log = logging.getLogger(__name__)
@@ -69,8 +68,7 @@ def recall_handle(broker: BrokerContext, message: StoreMessage) -> str | None:
         return None
     # Within the second of the slot, so that the recall gets the same one.
     moment = int(properties[OUT_MS]) + 1
-    text = f"{HANDLE_VERSION} {topic} {broker.name} {moment} {key}"
-    return urlsafe_b64encode(text.encode()).decode()
+    return RecallHandle(topic, broker.name, moment, key).encode()
 
 
 class Timers:

@@ -36,7 +36,8 @@ class SendResult(NamedTuple):
 
     `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, made of its host and the position. Both are
     comma-joined for a batch, whose `queue_offset` is that of the first message. `trace_on`: the broker
-    accepts traces.
+    accepts traces. `recall_handle` is given to `Producer.recall` to take back a message that waits for its
+    time.
 
     ```python
     result = await producer.send(Message.of("orders", b"hello"))
@@ -53,6 +54,7 @@ class SendResult(NamedTuple):
     transaction_id: str | None = None
     region_id: str = DEFAULT_REGION
     trace_on: bool = True
+    recall_handle: str | None = None
 
 
 def send_result(
@@ -73,6 +75,7 @@ def send_result(
         header.transaction_id,
         header.msg_region or DEFAULT_REGION,
         header.trace_on != "false",
+        header.recall_handle,
     )
 
 

@@ -48,6 +48,7 @@ class BaseProducer(Client[ProducerT], Traceable):
     send_oneway = hosted(TrioProducer.send_oneway)
     request = hosted(TrioProducer.request)
     reply = hosted(TrioProducer.reply)
+    recall = hosted(TrioProducer.recall)
 
     async def send_soon(
         self,

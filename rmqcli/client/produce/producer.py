@@ -52,9 +52,12 @@ from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_top
 from rmqcli.client.trace.records import published
 from rmqcli.client.wire.requests import read_header
 from rmqcli.codec.codes import MASTER_ID
+from rmqcli.codec.headers.send import RecallMessageRequestHeader
 from rmqcli.codec.ids import UniqIdFactory
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.messages import RECALL_MESSAGE
+from rmqcli.codec.recall_handle import RecallHandle
 
 log = logging.getLogger("rmqcli.client.produce")
 ResultT = TypeVar("ResultT", SendResult, str)
@@ -286,6 +289,24 @@ class Producer(Traceable, Client):
                 raise
             log.info("the reply to %s was dropped: %s", request.msg_id, error)
             return None
+
+    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+        """Take back a message that waits for its time, given the `recall_handle` of its SendResult. Return its
+        message id.
+
+        The broker drops the message when it is due; success does not mean that it still waited. Raises
+        InvalidRequest for what is no handle, and the errors of `send`.
+        """
+        topic = self._namespace.wrap(topic)
+        try:
+            queue = MessageQueue(topic, RecallHandle.decode(handle).broker_name, 0)
+        except ValueError as error:
+            raise InvalidRequest(f"{handle!r}: {error}") from None
+        header = RecallMessageRequestHeader(topic=topic, recall_handle=handle, producer_group=self.group)
+        left = self._send_timeout if timeout is None else timeout
+        address, *_ = await self.instance.broker_addresses(queue)
+        answer = await self.instance.ask(address, RECALL_MESSAGE, header, None, timeout=left)
+        return answer.header.msg_id
 
     def _wrapped(
         self,

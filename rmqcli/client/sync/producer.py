@@ -52,6 +52,7 @@ class BaseProducer(Client[ProducerT], Traceable):
     send_oneway = blocking(TrioProducer.send_oneway)
     request = blocking(TrioProducer.request)
     reply = blocking(TrioProducer.reply)
+    recall = blocking(TrioProducer.recall)
 
     def send_soon(
         self,

@@ -1,0 +1,39 @@
+"""The text with which the sender of a timer message takes it back (Java `RecallMessageHandle`, version 1): the
+URL-safe base64 of "v1 topic broker time UNIQ_KEY".
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+_VERSION = "v1"
+_PARTS = 5
+_TIME = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+class RecallHandle(NamedTuple):
+    """A timer message: `time` (ms) lies within the second in which it is due, `key` is its UNIQ_KEY."""
+
+    topic: str
+    broker_name: str
+    time: int
+    key: str
+
+    def encode(self) -> str:
+        """Return the text."""
+        return urlsafe_b64encode(" ".join((_VERSION, *map(str, self))).encode()).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> RecallHandle:
+        """Return the handle of a text. Raises ValueError if it is none."""
+        try:
+            version, *parts = urlsafe_b64decode(text.encode()).decode().split(" ")
+        except (binascii.Error, ValueError):
+            raise ValueError("recall handle is invalid") from None
+        if version != _VERSION or len(parts) < _PARTS - 1 or not _TIME.fullmatch(parts[2]):
+            raise ValueError("recall handle is invalid")
+        topic, broker_name, time, key = parts[: _PARTS - 1]
+        return cls(topic, broker_name, int(time), key)
