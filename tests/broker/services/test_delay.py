@@ -58,10 +58,11 @@ async def test_a_clock_that_is_set_back_delays_nothing(
         assert len(await client.pulled("SCHEDULE_TOPIC_XXXX", 2)) == 1
 
 
-async def test_a_slave_delivers_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELAY_SEC"])
+async def test_a_slave_delivers_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock, name: str) -> None:
     async with fake_broker(tmp_path) as broker:
         client, master = broker.client(), broker.context.config
-        await client.send("T", properties={"DELAY": "1"})
+        await client.send("T", properties={name: "1"})
         broker.context.reconfigure(replace(master, broker_role="SLAVE", broker_id=1))
         await trio.sleep(60)
         assert await client.pulled("T") == []

@@ -195,18 +195,6 @@ async def test_the_clock_is_set(tmp_path: Path, autojump_clock: trio.abc.Clock, 
         assert Counter(bytes(m.body) for m in found) == Counter([b"1", b"5", b"60", b"120"])
 
 
-async def test_a_slave_delivers_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
-    async with fake_broker(tmp_path) as broker:
-        client, master = broker.client(), broker.context.config
-        await client.send("T", properties={"TIMER_DELAY_SEC": "1"})
-        broker.context.reconfigure(replace(master, broker_role="SLAVE", broker_id=1))
-        await trio.sleep(60)
-        assert await client.pulled("T") == []
-        broker.context.reconfigure(master)
-        await trio.sleep(5.1)
-        assert len(await client.pulled("T")) == 1
-
-
 async def test_a_slave_goes_on_where_its_master_was(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path / "master") as broker:
         client = broker.client()
