@@ -11,7 +11,7 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-spark quick test nightly lint types layers interpreted bytecode tests bench crash docs release clean
+.PHONY: demo demo-spark quick test nightly core lint types layers interpreted bytecode tests bench crash docs release clean
 
 demo:
 	@.ci/prepare demo
@@ -27,14 +27,18 @@ quick:
 	$(PY) -m pytest -q -n 2 -m "not (slow or nightly or spark or foreign or crash or docs)"
 
 test:
-	@.ci/prepare test
-	@$(MAKE) --no-print-directory -j2 types lint layers interpreted bytecode
+	@.ci/prepare tools
+	@$(MAKE) --no-print-directory -j2 types core lint layers interpreted bytecode
 	@$(MAKE) --no-print-directory tests
 
 nightly:
 	@.ci/prepare test
 	@$(MAKE) --no-print-directory -j2 lint types layers
 	@.ci/nightly $(WORKERS)
+
+# Beside mypy, which needs one core.
+core:
+	@.ci/prepare core
 
 lint:
 	$(PY) -m ruff format --check .
@@ -49,8 +53,8 @@ layers:
 interpreted:
 	RMQ_PURE=1 $(PY) -m pytest -q -m "not slow" tests/codec/core
 
-# Once beside mypy, which needs one core, instead of in each worker: half a minute of CPU time.
-bytecode:
+# Once instead of in each worker: half a minute of CPU time.
+bytecode: core
 	@$(PY) -m pytest --collect-only -q >/dev/null
 
 tests:

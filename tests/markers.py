@@ -43,7 +43,7 @@ all parameters."""
 
 NIGHTLY = Path(__file__).with_name("nightly.txt").read_text().splitlines()
 """Files, tests, and beginnings of tests with their parameters (`test_errors.py::test_errors[EIO-SYNC_FLUSH-]`), one
-a line."""
+a line. `test_hostile.py::test_a_frame /8` leaves the first, the ninth … of its cases in each run."""
 
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
@@ -52,17 +52,22 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
     Warns when one does not: a folder, a file or a test has another name now.
     """
     named = defaultdict(list)
-    for marker, beginnings in (("slow", SLOW), ("nightly", NIGHTLY)):
-        for beginning in beginnings:
-            named[beginning.partition("::")[0]].append((beginning, marker))
+    for marker, lines in (("slow", SLOW), ("nightly", NIGHTLY)):
+        for line in lines:
+            beginning, _, every = line.partition(" /")
+            named[beginning.partition("::")[0]].append((beginning, marker, line, int(every or 0)))
     used: set[str] = set()
+    met: dict[str, int] = defaultdict(int)
     for item in items:
         found = {folder: marker for folder, marker in FOLDERS.items() if item.nodeid.startswith(folder)}
         path, _, test = item.nodeid.partition("::")
         file = path.rpartition("/")[2]
-        found |= {
-            beginning: marker for beginning, marker in named[file] if f"{file}::{test}".startswith(beginning)
-        }
+        for beginning, marker, line, every in named[file]:
+            if f"{file}::{test}".startswith(beginning):
+                used.add(line)
+                met[line] += 1
+                if not every or (met[line] - 1) % every:
+                    found[line] = marker
         for marker in found.values():
             item.add_marker(marker)
         used |= found.keys()

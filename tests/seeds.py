@@ -6,12 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
 
-__all__ = ["one_of", "seeds", "times"]
-
-Case = TypeVar("Case")
+__all__ = ["seeds", "times"]
 
 
 def times(few: int) -> int:
@@ -22,8 +18,3 @@ def times(few: int) -> int:
 def seeds(few: int) -> range:
     """Returns the seeds of a test."""
     return range(times(few))
-
-
-def one_of(every: int, cases: Sequence[Case]) -> Sequence[Case]:
-    """Returns one of so many cases of a systematic test, and `RMQ_SEEDS` times as many, up to all."""
-    return cases[:: max(1, every // times(1))]
