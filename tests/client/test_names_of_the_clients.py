@@ -18,8 +18,9 @@ from rmqcli.client.admin.area import Area
 CLIENTS = ("Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer")
 BOTH = pytest.mark.parametrize("facade", [aio, sync])
 ONLY_TRIO = {
+    "delivery",  # for the classes of the library itself
     "on_trace",  # called in trio's thread
-    "pull_as",  # for the classes of the library itself
+    "pull_as",  # likewise
     "watch_queues",  # returns a channel of trio
     "zero_if_absent",
 }

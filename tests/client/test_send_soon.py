@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -427,3 +428,18 @@ async def test_leaving_waits_for_the_end_of_cancelled_sends(
 def test_bound_that_lets_nothing_through() -> None:
     with pytest.raises(InvalidRequest, match="in_flight is 0: 1 or more is expected"):
         Producer(in_flight=0)
+
+
+async def test_a_send_leaves_no_garbage_to_the_collector(server: Server, network: Network) -> None:
+    async with producing(network) as producer:
+        await producer.send(message())
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(100):
+                await producer.send_soon(message())
+            await producer.send(message())
+            await trio.testing.wait_all_tasks_blocked()
+            assert gc.collect() < 100
+        finally:
+            gc.enable()

@@ -74,8 +74,7 @@ class BaseProducer(Client[ProducerT], Traceable):
         if soon.closed:
             raise closed()
         soon.unsettled.add(future)
-        options = {"queue": queue, "selector": selector, "timeout": timeout}
-        soon.begin(future, message, copy_context(), options)
+        soon.begin(future, message, queue, selector, timeout, copy_context())
         return future
 
     def _settle(self, future: asyncio.Future[SendResult], outcome: SendResult | Exception | None) -> None:

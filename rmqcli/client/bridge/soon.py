@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from rmqcli.client.produce.producer import Producer
+from rmqcli.client.produce.targets import QueueSelector
 from rmqcli.client.results import SendResult
 from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
 
 
 class AnyFuture(Protocol):
@@ -36,20 +37,28 @@ class Soon(Generic[FutureT]):
     def __init__(self, producer: Producer, settle: Settle[FutureT]) -> None:
         self._producer = producer
         self._settle = settle
+        self._called_back = self._settled  # bound once, not for every send
         self.unsettled: set[FutureT] = set()
         self._broken = False
         self.closed = False
 
-    def begin(self, future: FutureT, message: Message, context: Context, options: dict[str, Any]) -> None:
+    def begin(
+        self,
+        future: FutureT,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        timeout: float | None,
+        context: Context,
+    ) -> None:
         """Begin a send whose future is in `unsettled`, in the thread of the run."""
         if future.cancelled():
             self._settled(future, None)
             return
         producer = self._producer
         try:
-            producer.underway.begin(
-                producer.send(message, **options), partial(self._settled, future), context
-            )
+            send = producer.delivery(message, queue, selector, timeout)
+            producer.underway.begin(send, self._called_back, context, future)
         except Exception as refused:  # nothing was sent
             self._settled(future, None if self._broken else refused)
 

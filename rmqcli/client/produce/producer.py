@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import trio
 
@@ -156,7 +156,7 @@ class Producer(Traceable, Client):
         # Without observers each send skips one coroutine.
         self._attempt = self._request if self._faults is None and topic is None else self._observed
         hook = options.get("hook", core.hook)
-        self._deliver: Callable[..., Awaitable[SendResult]] = self._delivered
+        self._deliver: Callable[..., Coroutine[Any, Any, SendResult]] = self._delivered
         self._deliver_oneway: Callable[..., Awaitable[str]] = self._delivered_oneway
         if hook is not None:
             self._deliver = partial(self._hooked, hook, self._delivered)
@@ -203,8 +203,18 @@ class Producer(Traceable, Client):
         RequestTimeout, or BrokerRefused with the code of the broker. If an error has `maybe_stored` set, it
         is unknown whether the message is stored. With `queue` or `selector` there is only one attempt.
         """
+        return await self.delivery(message, queue, selector, timeout)
+
+    def delivery(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        timeout: float | None,
+    ) -> Coroutine[Any, Any, SendResult]:
+        """Return the coroutine of `send`, which can be detached. Its time runs."""
         deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
-        return await self._deliver([message], queue, selector, deadline)
+        return self._deliver([message], queue, selector, deadline)
 
     async def send_soon(
         self,
@@ -224,7 +234,7 @@ class Producer(Traceable, Client):
         stored.
         """
         await self.underway.room()
-        send = self.send(message, queue=queue, selector=selector, timeout=timeout)
+        send = self.delivery(message, queue, selector, timeout)
         self.underway.begin(send, callback, copy_context())
 
     async def send_batch(

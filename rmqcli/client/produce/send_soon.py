@@ -48,18 +48,20 @@ await producer.send_soon(Message.of("orders", b"hello"), outcomes.append)
 class _Send:
     """One send and its callback, which run in `context`."""
 
-    __slots__ = ("_call", "_underway", "callback", "context", "coroutine")
+    __slots__ = ("_call", "_underway", "about", "callback", "context", "coroutine")
 
     def __init__(
         self,
         underway: Underway,
         coroutine: Coroutine[Any, Any, SendResult],
-        callback: SendCallback | None,
+        callback: Callable[..., Awaitable[object] | object] | None,
         context: Context,
+        about: tuple[object, ...],
     ) -> None:
         self._underway = underway
         self.coroutine = coroutine
         self.callback = callback
+        self.about = about
         self.context = context
         self._call: reader.Call | None = None
 
@@ -75,9 +77,10 @@ class _Send:
             if call is None:
                 self.attach()
             else:
-                call.resume = self._resume
+                call.resume = self
 
-    def _resume(self) -> None:
+    def __call__(self) -> None:
+        """Go on after the reply."""
         assert self._call is not None
         if isinstance(self._call.answer, RemotingCommand):
             self.step()
@@ -152,14 +155,21 @@ class Underway:
             self._since_turn = 0
 
     def begin(
-        self, send: Coroutine[Any, Any, SendResult], callback: SendCallback | None, context: Context
+        self,
+        send: Coroutine[Any, Any, SendResult],
+        callback: Callable[..., Awaitable[object] | object] | None,
+        context: Context,
+        *about: object,
     ) -> None:
-        """Begin a send, whatever the limit. Outside of tasks, only the thread of the run may call this."""
+        """Begin a send, whatever the limit. Outside of tasks, only the thread of the run may call this.
+
+        The callback gets `about` before the outcome.
+        """
         if not self._open:
             send.close()
             self._check_open()
         self._running += 1
-        one = _Send(self, send, callback, context)
+        one = _Send(self, send, callback, context, about)
         self._detached.add(one)
         one.step()
 
@@ -205,7 +215,7 @@ class Underway:
                 log.warning("a message was not sent: %s", outcome)
             return None
         try:
-            said = send.callback(outcome)
+            said = send.callback(*send.about, outcome)
         except Exception:  # raised by the application; it must not end other sends
             log.exception("the callback of a send failed")
             return None

@@ -36,7 +36,7 @@ class Portal:
     def __init__(self) -> None:
         self.lives: set[OpenClient] = set()
         self.forked = False
-        self._jobs: deque[Callable[[], object]] = deque()
+        self._jobs: deque[tuple[Any, ...]] = deque()  # of functions, with their arguments
         self._awake = False
         self._calls = Calls()
         self._end = trio.Event()
@@ -56,11 +56,11 @@ class Portal:
         self.post(self._end.set)
         self._thread.join()
 
-    def post(self, job: Callable[[], object]) -> None:
+    def post(self, job: Callable[..., object], *arguments: object) -> None:
         """Have a job done in the thread, in the order of posting. Raises UsedAfterFork."""
         if self.forked:
             raise UsedAfterFork
-        self._jobs.append(job)
+        self._jobs.append((job, *arguments))
         if self._awake:
             return
         self._awake = True
@@ -73,13 +73,14 @@ class Portal:
         self._awake = False  # before the jobs are taken, or one that is posted meanwhile would wait
         jobs = self._jobs
         while jobs:
-            jobs.popleft()()
+            job = jobs.popleft()
+            job[0](*job[1:])
 
     def start(self, function: Callable[[], Awaitable[T]], future: Future[T]) -> Call:
         """Start a trio function whose outcome the future gets."""
         self.check_thread()
         call = Call(function, partial(settle, future), copy_context())
-        self.post(partial(self._calls.start, call))
+        self.post(self._calls.start, call)
         return call
 
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
@@ -168,7 +169,7 @@ class OpenClient:
 
     def begin_close(self, error: BaseException | None = None) -> Future[None]:
         """Begin to leave the client, and return what is done when it has been left."""
-        self.portal.post(partial(self._life.close, error))
+        self.portal.post(self._life.close, error)
         return self._over
 
     def _leave(self) -> None:

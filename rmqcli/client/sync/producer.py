@@ -27,8 +27,8 @@ from rmqcli.client.produce.transaction import (
 )
 from rmqcli.client.produce.transaction import TransactionProducer as TrioTransactionProducer
 from rmqcli.client.results import SendResult
+from rmqcli.client.sync.futures import SendFuture
 from rmqcli.client.sync.methods import Client, blocking, plain
-from rmqcli.client.sync.portal import settle
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -42,7 +42,7 @@ class BaseProducer(Client[ProducerT], Traceable):
         super().__init__(client)
         self.group = client.group
         self._limit = in_flight
-        self._soon: Soon[Future[SendResult]] = Soon(client, self._settle)
+        self._soon: Soon[SendFuture] = Soon(client, self._settle)
         self._room = threading.Condition()
         self._full = False
 
@@ -75,12 +75,11 @@ class BaseProducer(Client[ProducerT], Traceable):
             raise UsedAfterFork
         if len(soon.unsettled) >= self._limit and not portal.is_current:
             self._wait_for_room()
-        future: Future[SendResult] = Future()
+        future = SendFuture()
         soon.unsettled.add(future)
         if soon.closed:
             raise closed()
-        options = {"queue": queue, "selector": selector, "timeout": timeout}
-        portal.post(partial(soon.begin, future, message, copy_context(), options))
+        portal.post(soon.begin, future, message, queue, selector, timeout, copy_context())
         return future
 
     def _wait_for_room(self) -> None:
@@ -91,15 +90,8 @@ class BaseProducer(Client[ProducerT], Traceable):
                 self._room.wait()
                 self._full = True
 
-    def _settle(self, future: Future[SendResult], outcome: SendResult | Exception | None) -> None:
-        if outcome is None:
-            future.cancel()
-        if future.cancelled():
-            future.set_running_or_notify_cancel()
-        elif isinstance(outcome, Exception):
-            settle(future, None, outcome)
-        else:
-            settle(future, outcome, None)
+    def _settle(self, future: SendFuture, outcome: SendResult | Exception | None) -> None:
+        future.settle(outcome)
         if self._full and len(self._soon.unsettled) <= self._limit // 2:
             self._make_room()
 
@@ -108,7 +100,7 @@ class BaseProducer(Client[ProducerT], Traceable):
             self._full = False
             self._room.notify_all()
 
-    def _context(self) -> Soon[Future[SendResult]]:
+    def _context(self) -> Soon[SendFuture]:
         return self._soon
 
     def _close(self, error: BaseException | None) -> None:

@@ -130,7 +130,8 @@ class Call:
         if self.task is not None:
             trio.lowlevel.reschedule(self.task)
         elif self.resume is not None:
-            self.resume()
+            resume, self.resume = self.resume, None  # or the call and its coroutine would be a cycle
+            resume()
 
     def give_up(self, _: object) -> trio.lowlevel.Abort:
         """Drop the request when its task is cancelled."""
