@@ -106,4 +106,4 @@ def test_an_outcome_during_the_first_look_is_not_lost(monkeypatch: pytest.Monkey
     monkeypatch.setattr(futures, "Future", SlowlyMade)
     future.done()
     settling.join()
-    assert future.result(0) is RESULT
+    assert future.done() and future.result(0) is RESULT
