@@ -4,7 +4,7 @@
 The broker registers at its start, every `registerNameServerPeriod` (30 s, limited to 10 to 60 s) and when
 topics change: at all name servers at once, with a timeout of `registerBrokerTimeoutMills` (6 s) each. With
 `forceRegister=false`, the periodic registration skips name servers that have the broker's data version. A
-name server that is down is logged once and retried at the next period.
+name server that is down is logged once and retried every second, unlike in Java.
 
 A slave whose master is unknown to all name servers registers again after 1, 2, 4, … s, because both may just
 have started.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ import trio
 from msgspec.structs import replace
 
 from rmqcli.broker.config import BrokerConfig
-from rmqcli.broker.errors import BrokerError
+from rmqcli.broker.errors import BrokerError, PeerUnreachable
 from rmqcli.broker.net.handling import command_of
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.peers import Peers
@@ -60,6 +60,9 @@ _log = logging.getLogger("rmqcli.broker.services.registration")
 PERIOD_MS = (10_000, 60_000)
 _FIRST_SEARCH = 1.0
 """Seconds until a slave asks for its master for the second time."""
+_RETRY = 1.0
+"""Seconds between attempts to connect to a name server that is down. A period would be a long time without
+routes when both have just started."""
 
 
 class Registration:
@@ -90,6 +93,7 @@ class Registration:
         self.peers = Peers("registration", network=network, supervisor=supervisor, tls=tls, signer=signer)
         self._turns = turns or Turns()
         self._down: set[str] = set()
+        self._unreachable: set[str] = set()
         self.on_master: Callable[[RegisterBrokerResponseHeader], None] | None = None
         """Called with each reply to a registration, which names the master of a slave."""
         self._is_master_known = False
@@ -101,9 +105,17 @@ class Registration:
             is_searching = self.on_master is not None and not self._is_master_known
             wait = min(self._period_seconds(), search) if is_searching else self._period_seconds()
             search = search * 2 if is_searching else _FIRST_SEARCH
-            await trio.sleep(wait)
+            await self._sleep(wait)
             self._is_master_known = False
             await self._refresh()
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait; meanwhile register at name servers that could not be reached."""
+        end = trio.current_time() + seconds
+        while (left := end - trio.current_time()) > 0:
+            await trio.sleep(min(left, _RETRY) if self._unreachable else left)
+            if self._unreachable:
+                await self._at(self._unreachable, partial(self._register_if_changed, self._topics()))
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
         """Register all topics, or the changed ones of `wrapper`. Failures are logged."""
@@ -124,10 +136,15 @@ class Registration:
         await self._everywhere(partial(self._register_if_changed, wrapper))
 
     async def _everywhere(self, action: Callable[[str], Awaitable[object]]) -> None:
+        addresses = split_addresses(self._config().namesrv_addr or "")
+        self._unreachable.intersection_update(addresses)
+        await self._at(addresses, action)
+
+    async def _at(self, addresses: Iterable[str], action: Callable[[str], Awaitable[object]]) -> None:
         if not self.peers.is_running:
             return
         async with trio.open_nursery() as nursery:
-            for address in split_addresses(self._config().namesrv_addr or ""):
+            for address in addresses:
                 nursery.start_soon(self._attempt, action, address)
 
     async def _attempt(self, action: Callable[[str], Awaitable[object]], address: str) -> None:
@@ -137,10 +154,15 @@ class Registration:
             if address not in self._down:
                 _log.warning("name server %s: %s", address, error)
             self._down.add(address)
+            if isinstance(error, PeerUnreachable):
+                self._unreachable.add(address)
+            else:
+                self._unreachable.discard(address)
             return
         if address in self._down:
             _log.info("name server %s: registered again", address)
         self._down.discard(address)
+        self._unreachable.discard(address)
 
     async def _register_at(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
         answer = await self._request(REGISTER_BROKER, header, body, address)

@@ -230,8 +230,23 @@ async def test_a_name_server_that_is_down_is_logged_once_and_retried(
     assert caplog.text.count("not-an-address") >= 1
     await late.start(nursery, memory, 9877)
     await trio.sleep(30)
-    assert late.codes == [REGISTER]
+    assert late.codes == [QUERY, REGISTER]
     assert "registered again" in caplog.text
+
+
+async def test_a_name_server_that_appears_knows_the_broker_within_a_second(
+    nursery: trio.Nursery, memory: MemoryNetwork, autojump_clock: trio.abc.Clock
+) -> None:
+    there, late = Recorder(), Recorder()
+    late.changed = "true"
+    await there.start(nursery, memory, 9876)
+    await launch(nursery, registration(f"{there.address};{HOST}:9877", memory))
+    await trio.sleep(7.5)
+    await late.start(nursery, memory, 9877)
+    await trio.sleep(1)
+    assert late.codes == [QUERY, REGISTER]
+    await trio.sleep(30)
+    assert late.codes == [QUERY, REGISTER, REGISTER] and there.codes == [REGISTER, REGISTER]
 
 
 @pytest.mark.parametrize("code", [1, None])
