@@ -125,27 +125,38 @@ def scan_batches(
         raise damage
 
 
-def to_arrow(
-    buffer: Buffer,
-    positions: Array,
-    sizes: Array,
-    *,
-    base: int | None = None,
-    broker_name: str | None = None,
-    check_crc: bool = False,
-    decompress: bool = True,
-    encoded: bool = False,
-) -> pa.RecordBatch:
-    """Return the records at these positions, which have these sizes, as rows. Raises CorruptionError at a
-    damaged record, or if records of other sizes are there.
+class RecordsAt:
+    """Makes rows of the records at given positions of a buffer; its memory is kept from one batch to the next.
+
+    The arguments are those of `scan_batches`.
     """
-    ends = positions + sizes
-    # Adjacent records are read together.
-    first = np.append(True, positions[1:] != ends[:-1])[: len(positions)]
-    columns = Columns(buffer, encoded and VIEWS_ARE_WRITTEN, decompress)
-    walk = Walk(buffer, -1 if base is None else base, check_crc=check_crc)
-    columns.add_runs(walk, positions[first].tolist(), ends[np.roll(first, -1)].tolist())
-    return _batch(columns, buffer, broker_name, encoded)
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        *,
+        base: int | None = None,
+        broker_name: str | None = None,
+        check_crc: bool = False,
+        decompress: bool = True,
+        encoded: bool = False,
+    ) -> None:
+        self._walk = Walk(buffer, -1 if base is None else base, check_crc=check_crc)
+        self._in_place = encoded and VIEWS_ARE_WRITTEN
+        self._columns = Columns(buffer, self._in_place, decompress)
+        self._rows = buffer, broker_name, encoded
+
+    def batch(self, positions: Array, sizes: Array) -> pa.RecordBatch:
+        """Return the records at these positions, which have these sizes.
+
+        Raises CorruptionError at a damaged record, or if records of other sizes are there.
+        """
+        ends = positions + sizes
+        # Adjacent records are read together.
+        first = np.append(True, positions[1:] != ends[:-1])[: len(positions)]
+        self._columns.clear(self._in_place)
+        self._columns.add_runs(self._walk, positions[first].tolist(), ends[np.roll(first, -1)].tolist())
+        return _batch(self._columns, *self._rows)
 
 
 def _are_large(columns: Columns) -> bool:

@@ -6,12 +6,22 @@ at most 12 bytes is stored in the view itself.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def is_in(column: pa.Array, texts: Collection[str]) -> pa.Array:
+    """Return a mask of the rows that have one of some texts."""
+    values = pa.array(sorted(texts), pa.string())
+    if not pa.types.is_dictionary(column.type):
+        return pc.is_in(column, values)
+    return pc.fill_null(pc.is_in(column.dictionary, values).take(column.indices), False)
 
 
 def always(value: str | None, count: int) -> pa.DictionaryArray:

@@ -17,13 +17,17 @@ from rmqcli.codec.compression import compress
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.records.reading import decode_record, peek_record
-from rmqcli.codec.scan.arrow import scan_batches, schema, to_arrow
-from rmqcli.codec.scan.arrow_arrays import Array
+from rmqcli.codec.scan.arrow import RecordsAt, scan_batches, schema
+from rmqcli.codec.scan.arrow_arrays import Array, is_in
 from tests.codec.samples import log_of, make_record, record_fields, small_log
 from tests.support import JavaStore
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = ("born_timestamp", "store_timestamp")
+
+
+def to_arrow(data: bytes, positions: Array, sizes: Array, **options: Any) -> pa.RecordBatch:
+    return RecordsAt(data, **options).batch(positions, sizes)
 
 
 def as_row(message: MessageExt, broker_name: str | None = None) -> dict[str, Any]:
@@ -289,3 +293,19 @@ def test_records_in_any_order() -> None:
         to_arrow(data, places, np.array([len(RECORD)] * 4))["commit_log_offset"].to_pylist()
         == places.tolist()
     )
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_batch_does_not_change_with_the_next(encoded: bool) -> None:
+    bodies = b"one", b"two" * 999
+    data = small_log(*({"body": body, "properties": b"KEYS\x01" + body} for body in bodies))
+    positions, sizes = spans_of(data)
+    records = RecordsAt(data, encoded=encoded)
+    found = [records.batch(positions[at : at + 1], sizes[at : at + 1]) for at in range(2)]
+    assert [row for batch in found for row in rows_of(batch.cast(schema()))] == decoded(data)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_texts_of_a_column_that_are_in_a_set(kind: pa.DataType) -> None:
+    column = pa.array(["a", None, "b", "a"]).cast(kind)
+    assert is_in(column, {"a", "c"}).to_pylist() == [True, False, False, True]

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.names import LMQ_PREFIX
-from rmqcli.codec.scan.arrow import to_arrow
+from rmqcli.codec.scan.arrow import RecordsAt
+from rmqcli.codec.scan.arrow_arrays import is_in
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import Part, last_indexed, newest_entry, scan_part
 from rmqcli.export.from_store.queue_check import (
@@ -150,17 +150,12 @@ def _scan_file(part: Part, rows: RowFilter, places: QueuePlaces, encoded: bool) 
 def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Iterator[Any]:
     base, name = part.base or 0, ", ".join(sorted(rows.topics)) or "all topics"
     with mapped(NamedFile(Path(part.path), part.base, part.size)) as data:
+        records = RecordsAt(
+            data, base=base, broker_name=rows.broker_name, check_crc=rows.check_crc, encoded=encoded
+        )
         for some in batches(entries):
             try:
-                batch = to_arrow(
-                    data,
-                    some.places - base,
-                    some.sizes,
-                    base=base,
-                    broker_name=rows.broker_name,
-                    check_crc=rows.check_crc,
-                    encoded=encoded,
-                )
+                batch = records.batch(some.places - base, some.sizes)
             except CorruptionError as error:
                 said = f"they point at other records of {part.path}, or at damage: {error}"
                 raise UnsoundQueue(f"consume queues of {name}: {said}") from error
@@ -196,4 +191,4 @@ def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
     names = ("commit_log_offset", "store_size", "queue_id", "queue_offset")
     if not all(np.array_equal(batch[name], column) for name, column in zip(names, said, strict=True)):
         return False
-    return not topics or bool(pc.all(pc.is_in(batch["topic"], pa.array(sorted(topics)))).as_py())
+    return not topics or bool(pc.all(is_in(batch["topic"], topics)).as_py())

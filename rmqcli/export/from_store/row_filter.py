@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.inner_batch import WRAPPED
 from rmqcli.codec.scan.arrow import inner_rows
-from rmqcli.codec.scan.arrow_arrays import select
+from rmqcli.codec.scan.arrow_arrays import is_in, select
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.store.read.log_records import NO_HOST
 
@@ -110,16 +110,13 @@ class RowFilter:
         return select(batch, np.flatnonzero(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)))
 
     def _conditions(self, batch: Any) -> list[Any]:
-        def values(texts: frozenset[str]) -> Any:
-            return pa.array(sorted(texts), pa.string())
-
         def moment(milliseconds: int) -> Any:
             return pa.scalar(milliseconds * 1000, pa.timestamp("us", tz="UTC"))
 
         table: tuple[tuple[Any, str, Any, Callable[[Any], Any]], ...] = (
-            (self.topics or None, "topic", pc.is_in, values),
+            (self.topics or None, "topic", is_in, frozenset),
             (self.queue_id, "queue_id", pc.equal, int),
-            (self.tags or None, "tags", pc.is_in, values),
+            (self.tags or None, "tags", is_in, frozenset),
             (self.begin, "queue_offset", pc.greater_equal, int),
             (self.end, "queue_offset", pc.less, int),
             (self.begin_time, "store_timestamp", pc.greater_equal, moment),
@@ -147,5 +144,4 @@ class RowFilter:
 
 def _is_stored(batch: Any) -> Any:
     """Return a mask of the messages that a broker stored, as opposed to those that fill a salvaged store."""
-    hosts = (batch["store_host"], batch["born_host"])
-    return pc.invert(reduce(pc.and_, (pc.equal(column, NO_HOST) for column in hosts)))
+    return pc.invert(pc.and_(*(is_in(batch[name], {NO_HOST}) for name in ("store_host", "born_host"))))
