@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 _VERSION = "v1"
 _PARTS = 5
+_SECOND_MS = 1000
 _TIME = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -21,6 +22,11 @@ class RecallHandle(NamedTuple):
     broker_name: str
     time: int
     key: str
+
+    @property
+    def due(self) -> int:
+        """The time (ms) from which the message is delivered."""
+        return (self.time // _SECOND_MS + 1) * _SECOND_MS
 
     def encode(self) -> str:
         """Return the text."""

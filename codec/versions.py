@@ -10,6 +10,7 @@ from functools import cache
 
 CURRENT_VERSION = 409
 """V4_9_8, the version that we advertise; name servers reply to it with standard JSON (from 401 on)."""
+V5_0_0 = 413
 
 _BEFORE_3_0_1 = (
     *("V3_0_0_SNAPSHOT", "V3_0_0_ALPHA1", "V3_0_0_BETA1", "V3_0_0_BETA2", "V3_0_0_BETA3", "V3_0_0_BETA4"),

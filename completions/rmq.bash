@@ -12,7 +12,7 @@ _rmq_describe() {
     case "$1" in
         "")
             options+=" -V --version"
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
+            commands="send request recall pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
             ;;
         "send")
             options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
@@ -25,6 +25,10 @@ _rmq_describe() {
             options+=" -k --key -t --tag -p --property -f --format --raw --columns --sort --header --csv"
             values+=" -k --key -t --tag -p --property -f --format --columns --sort"
             arguments="topics -"
+            ;;
+        "recall")
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "pull")
             options+=" -q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
@@ -401,7 +405,7 @@ _rmq_describe() {
             specs+=" -T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "inspect")
-            commands="commitlog consumequeue delay store verify index offsets groups topics checkpoint transactions rocksdb rebuild salvage"
+            commands="commitlog consumequeue delay store verify index offsets groups topics checkpoint timers transactions rocksdb rebuild salvage"
             ;;
         "inspect commitlog")
             options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs --columns --sort --header --csv"
@@ -456,6 +460,12 @@ _rmq_describe() {
             ;;
         "inspect checkpoint")
             options+=" --explain"
+            paths="yes"
+            ;;
+        "inspect timers")
+            options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --columns --sort --header --csv"
+            values+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect transactions")
@@ -886,7 +896,7 @@ _rmq_describe() {
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
+            arguments="=send,request,recall,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

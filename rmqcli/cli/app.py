@@ -49,6 +49,7 @@ COMMANDS: dict[str, Entry] = {
         "rmqcli.commands.send", "Messages", "Send messages from an argument, files or standard input."
     ),
     "request": Entry("rmqcli.commands.request", "Messages", "Send a request and print its reply."),
+    "recall": Entry("rmqcli.commands.recall", "Messages", "Take back timer messages that are not due yet."),
     "pull": Entry("rmqcli.commands.pull", "Messages", "Read messages from a range of offsets or times."),
     "tail": Entry("rmqcli.commands.tail", "Messages", "Show the last messages of a topic and follow it."),
     "consume": Entry(

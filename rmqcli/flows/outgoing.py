@@ -150,7 +150,6 @@ class Stamp:
         keys: Sequence[str],
         tag: str | None,
         properties: Sequence[str],
-        level: int | None = None,
     ) -> Stamp:
         """Return the stamp of the options; raise GrammarError for an invalid one."""
         named = by_name("--property", (_property(text) for text in properties))
@@ -160,8 +159,7 @@ class Stamp:
             named[PropertyName.KEYS] = " ".join(keys)
         if tag:
             named[PropertyName.TAGS] = tag
-        stamp = cls(topic, named)
-        return stamp if level is None else stamp.delayed(PropertyName.DELAY, str(level))
+        return cls(topic, named)
 
     def delayed(self, name: str, value: str) -> Stamp:
         """Return this stamp with the property that delays a message."""

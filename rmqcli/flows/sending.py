@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A message that the broker has stored."""
+    """A message that the broker has stored; the recall handle is that of a timer message."""
 
     number: int
     msg_id: str
@@ -53,6 +53,7 @@ class Acknowledged(NamedTuple):
     queue_offset: int
     offset_msg_id: str
     status: str
+    recall_handle: str | None = None
 
 
 class InDoubt(NamedTuple):
@@ -226,10 +227,17 @@ class Sender:
         stored = _shared_out(result.offset_msg_id, len(numbers))
         for place, number in enumerate(numbers):
             offset = result.queue_offset + place
-            acknowledged = Acknowledged(
-                number, ids[place], result.message_queue, offset, stored[place], result.status.name
+            self._on_sent(
+                Acknowledged(
+                    number,
+                    ids[place],
+                    result.message_queue,
+                    offset,
+                    stored[place],
+                    result.status.name,
+                    result.recall_handle,
+                )
             )
-            self._on_sent(acknowledged)
 
     def _fail(self, numbers: Sequence[int], error: Exception) -> None:
         self._open.difference_update(numbers)

@@ -169,12 +169,21 @@ def parse_time(text: str, now_ms: int) -> int:
     return found
 
 
-def parse_future(option: str, text: str, now_ms: int) -> int:
-    """Return epoch milliseconds of @T, or of +DURATION from now, which must be later than now. Raise
-    GrammarError for other texts.
-    """
+def parse_moment(option: str, text: str, now_ms: int) -> int:
+    """Return epoch milliseconds of @T, or of +DURATION from now. Raise GrammarError for other texts."""
     ahead = parse_duration_ms(text[1:]) if text.startswith("+") else None
-    found = parse_time(text.removeprefix("@"), now_ms) if ahead is None else now_ms + ahead
+    found = _try_time(text.removeprefix("@").strip(), now_ms) if ahead is None else now_ms + ahead
+    if found is None:
+        raise GrammarError(
+            f"{option} {text}: expected an ISO time such as @2030-01-01T08:00, epoch seconds or milliseconds "
+            "(from 2001 on), or +DURATION such as +90s"
+        )
+    return found
+
+
+def parse_future(option: str, text: str, now_ms: int) -> int:
+    """Like `parse_moment`, for a time of reading. Raise GrammarError for one that is not later than now."""
+    found = parse_moment(option, text, now_ms)
     if found <= now_ms:
         raise GrammarError(f"{option} {text}: not in the future; rmq pull -o @T1:@T2 reads what is past")
     return found

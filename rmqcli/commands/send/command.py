@@ -18,13 +18,12 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import traces_outcome
+from rmqcli.commands.send.later import AtOption, DelayOption, Later, LevelOption
 from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
 
 if TYPE_CHECKING:
-    from rmqcli.client import Producer
-    from rmqcli.codec.message_queue import MessageQueue
     from rmqcli.commands.send.report import SendReport
-    from rmqcli.flows.outgoing import Source, Stamp
+    from rmqcli.flows.outgoing import Source
 
 app = single_command()
 
@@ -36,24 +35,6 @@ BodyArgument = Annotated[
 QueueOption = Annotated[
     int | None,
     Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID of --broker, in order."),
-]
-LevelOption = Annotated[
-    int | None,
-    Option("--delay-level", metavar="N", min=1, max=2**31 - 1, help="Delay level of the message."),
-]
-DelayOption = Annotated[
-    str | None,
-    Option(
-        "--delay",
-        metavar="TIME",
-        help="Delay of the message, e.g. 10s; without timers (5.x), one of the broker's delay levels.",
-    ),
-]
-AtOption = Annotated[
-    str | None,
-    Option(
-        "--at", metavar="@T", help="Time at which the message is delivered; the broker needs timers (5.x)."
-    ),
 ]
 FileOption = Annotated[
     list[Path] | None,
@@ -91,6 +72,7 @@ RateOption = Annotated[
 rmq send orders < lines.txt
 rmq pull orders --json | rmq send copy --jsonl
 rmq send files --whole --file a.bin --file b.bin
+rmq send orders 'remind' --delay 90s
 rmq send orders 'paid' --transaction commit
 rmq send orders 'paid' --transaction unknown --check commit""",
     rows=Rows.LIST,
@@ -141,8 +123,8 @@ def send(
     from rmqcli.flows.sending import Sender, SendPlan
     from rmqcli.grammar.values import unescape
 
-    at_ms = _check_delay(delay_level, delay, at)
-    stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
+    later = Later.of(delay_level, delay, at)
+    stamp = Stamp.of(topic, key or [], tag, prop or [])
     if not delimiter:
         raise usage_error("--delimiter must not be empty; use --whole to send the input as one message")
     sources = _sources(body, file or [], whole=whole, jsonl=jsonl)
@@ -171,7 +153,7 @@ def send(
             if queue is not None or broker is not None:
                 there = await producer.message_queues(topic)
                 queues = queues_to_send_to(there, topic, broker, queue)
-            stamp = await _delayed(stamp, producer, queues, delay or delay_level, at_ms)
+            stamp = await later.stamped(stamp, producer, queues)
             start = trio.current_time()
             with _progress(settings, topic, sources, cut) as advance:
                 report = SendReport(settings, topic, unit, advance)
@@ -228,42 +210,6 @@ def _progress(
         return progress(topic, quiet=True)
     counts = [None if file == STDIN else count_pieces(file, cut) for file in files]
     return progress(topic, None if None in counts else sum(filter(None, counts)))
-
-
-async def _delayed(
-    stamp: Stamp,
-    producer: Producer,
-    queues: Sequence[MessageQueue],
-    wanted: int | str | None,
-    at_ms: int | None,
-) -> Stamp:
-    """Return the stamp with the property that delays messages for the brokers of these queues."""
-    from rmqcli.flows.delay_levels import delay_property, timer_property
-
-    if at_ms is not None:
-        return stamp.delayed(*await timer_property(producer, stamp.topic, queues, at_ms))
-    if wanted is not None:
-        return stamp.delayed(*await delay_property(producer, stamp.topic, queues, wanted))
-    return stamp
-
-
-def _check_delay(level: int | None, delay: str | None, at: str | None) -> int | None:
-    """Return the time of --at, in ms."""
-    from rmqcli.grammar.values import check_duration
-
-    if level is not None and delay is not None:
-        raise usage_error("--delay-level and --delay cannot be combined")
-    if at is not None:
-        import time
-
-        from rmqcli.grammar.offset_range import parse_future
-
-        if level is not None or delay is not None:
-            raise usage_error("--at cannot be combined with --delay-level or --delay")
-        return parse_future("--at", at, time.time_ns() // 1_000_000)
-    if delay is not None:
-        check_duration("--delay", delay)
-    return None
 
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:

@@ -34,7 +34,7 @@ _COLUMNS = (
     Column("MESSAGE ID", "msgId", whole=True),
     Column("STATUS", "status"),
 )
-_MEMBERS = ("msgId", "brokerName", "queueId", "queueOffset", "offsetMsgId", "status")
+_MEMBERS = ("msgId", "brokerName", "queueId", "queueOffset", "offsetMsgId", "status", "recallHandle")
 
 
 class SendReport:
@@ -126,6 +126,8 @@ class SendReport:
     def _show(self, tally: Tally, seconds: float, *, oneway: bool) -> None:
         if self._first and len(self._first) <= SHOWN:
             show_table(self._settings, _COLUMNS, [_row(item) for item in self._first])
+            if len(self._first) == 1 and (handle := self._first[0].recall_handle) is not None:
+                note(f"until it is due: rmq recall {handle}")
         elif tally.sent:
             note(_summary(tally, seconds, oneway=oneway))
 
@@ -145,6 +147,7 @@ def _as_json(item: Acknowledged | InDoubt) -> dict[str, object]:
         "queueOffset": offset,
         "offsetMsgId": None if isinstance(item, InDoubt) else item.offset_msg_id,
         "status": status,
+        "recallHandle": None if isinstance(item, InDoubt) else item.recall_handle,
     }
 
 

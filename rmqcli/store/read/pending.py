@@ -114,9 +114,8 @@ def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]
                 found = log.read(entry.commit_log_offset)
                 if found is not None:
                     place, message = found
-                    yield DelayedMessage(
-                        level.level, entry.tags_code, place, _with_real_topic(entry, message)
-                    )
+                    real = with_real_topic(message, entry.queue_offset)
+                    yield DelayedMessage(level.level, entry.tags_code, place, real)
 
 
 def half_messages(store: Path) -> Iterator[HalfMessage]:
@@ -144,19 +143,20 @@ def _half(entry: QueueEntry, place: Place, message: MessageExt) -> HalfMessage:
     return HalfMessage(
         entry.queue_offset,
         place,
-        _with_real_topic(entry, message),
+        with_real_topic(message, entry.queue_offset),
         properties.get(PropertyName.PGROUP, ""),
         int(checks) if checks.isdecimal() else 0,
     )
 
 
-def _with_real_topic(entry: QueueEntry, message: MessageExt) -> MessageExt:
+def with_real_topic(message: MessageExt, queue_offset: int) -> MessageExt:
+    """Return a message that waits in a system topic with the topic and queue in which it is delivered."""
     queue = message.properties.get(PropertyName.REAL_QID, "")
     return msgspec.structs.replace(
         message,
         topic=message.properties.get(PropertyName.REAL_TOPIC, message.topic),
         queue_id=int(queue) if queue.isdecimal() else message.queue_id,
-        queue_offset=entry.queue_offset,
+        queue_offset=queue_offset,
     )
 
 

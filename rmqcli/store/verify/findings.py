@@ -127,7 +127,7 @@ class Rule(Enum):
     )
     NO_TOPICS = Verdict("config", "no `topics.json` and no `.bak`, but records")
     NO_CONFIG = Verdict("config", "no folder, but records", NOTE, NOTE)
-    TIMERS = Verdict("timerlog, timerwheel", "one without the other, unless the wheel is empty")
+    TIMERS = Verdict("timerlog, timerwheel", "one without the other, unless the wheel is empty", NOTE, NOTE)
 
     def is_damage(self, *, crashed: bool) -> bool:
         return (self.value.killed if crashed else self.value.stopped) == DAMAGE

@@ -40,6 +40,8 @@ from rmqcli.store.verify.findings import Finding, Report, Rule
 from rmqcli.store.verify.index import unindexed, verify_index
 from rmqcli.store.workers import ALONE, Progress, Workers
 
+_LATE = "a broker in Java delivers the timers that it leads to late or never"
+
 
 def lost_timers(store: Path) -> Path | None:
     """Return whichever of timerlog and timerwheel is missing while the other is there, if any.
@@ -337,7 +339,9 @@ def _tables(folder: StoreFolder, found: StoreReport) -> Report:
     _checkpoint(folder, report, found)
     lost = lost_timers(store)
     if lost is not None:
-        report.add(Finding(lost, 0, "missing: the messages that it leads to are not delivered in time"))
+        finding = Finding(lost, 0, f"{lost.name} is missing: {_LATE}")
+        remedy = "; a start of rmq builds it again"
+        found.judge(Rule.TIMERS, report, finding, crashed=folder.crashed, remedy=remedy)
     try:
         end_of = _ends(folder)
         for group, topic, queue_id, offset in group_offsets(folder.path, folder.read):
