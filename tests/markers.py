@@ -17,6 +17,7 @@ FOLDERS = {
     "tests/crash/test_nemesis.py": "crash",
     "tests/crash/test_power_cuts.py": "crash",
     "tests/crash/test_replication.py": "crash",
+    "tests/crash/test_timer_kills.py": "crash",
     "tests/crash/test_truncation.py": "crash",
     "tests/docs/test_containers.py": "docs",
     "tests/docs/test_programs.py": "docs",

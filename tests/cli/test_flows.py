@@ -43,7 +43,7 @@ def test_a_json_line_for_each_acknowledged_message(rmq: Run, topic: str) -> None
     sent = rmq("send", topic, "--json", stdin=b"a\nb\n")
     assert sent.code == 0
     assert [set(line) for line in sent.json_lines] == [
-        {"msgId", "brokerName", "queueId", "queueOffset", "offsetMsgId", "status"}
+        {"msgId", "brokerName", "queueId", "queueOffset", "offsetMsgId", "status", "recallHandle"}
     ] * 2
 
 

@@ -1,8 +1,8 @@
 """The timer messages that wait in a store folder, as the next start of a broker on it finds them.
 
-The wheel leads from each second to its units in the timer log, and each unit to its record in the commit log. A
-wheel that is missing, or does not agree with the log, is made again from the log, as a broker does; without a log,
-the queue of the timer topic is read. Records of that queue after the last unit follow at the end.
+The wheel leads from each second to its units in the timer log, and each unit to its record in the commit
+log. If the wheel is missing, or does not agree with the log, the log is read, as by a broker; without a log,
+the queue of the timer topic. Records of that queue after the last unit follow at the end.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from rmqcli.store.read.pending import with_real_topic
 
 
 class TimerMessage(NamedTuple):
-    """A message that waits, delivered from `due` (ms) on. Its topic and queue are the real ones, its queue offset
-    that in the queue of the timer topic."""
+    """A message that waits, delivered from `due` (ms) on.
+
+    Its topic and queue are the real ones, its queue offset that in the queue of the timer topic.
+    """
 
     due: int
     place: Place
@@ -48,8 +50,8 @@ class TimerMessage(NamedTuple):
 class TimerFiles:
     """The timer messages of a store folder; a context manager that maps the files.
 
-    `problems` says what is wrong with the files, once the messages are read; `gone` counts those whose records
-    are not in the commit log.
+    `problems` says what is wrong with the files, once the messages are read; `gone` counts those whose
+    records are not in the commit log.
     """
 
     def __init__(self, store: Path) -> None:
