@@ -75,25 +75,11 @@ def send(
     broker: BrokerContext, request: Request[SendHeader, bytes]
 ) -> Answered[SendMessageResponseHeader, None]:
     """Store one message or one batch."""
-    header, command = request.header, request.command
-    if broker.config.start_accept_send_request_time_stamp:
-        check_open(broker)
-    config = checked_topic(broker, request.session, header)
-    try:
-        message = _message(broker, request, config)
-        queue_id = message.queue_id
-        if TRAN_MSG in message.properties or message.sys_flag & TRANSACTION_MASK:
-            check_timer(broker, message)
-            prepare(broker, message, is_batch=header.batch)
-        if header.batch:
-            return LongWork(_prepare_batch(broker, request, message))
-        result = put(broker, message)
-    except PropertiesTooLong:
-        raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
-    except LocalProtocolError as error:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    if result.status is not PUT_OK:
-        raise put_refusal(broker, result.status)
+    command = request.command
+    message, queue_id = accepted(broker, request)
+    if request.header.batch:
+        return LongWork(_prepare_batch(broker, request, message))
+    result = stored(broker, message)
     must_wait = broker.waits_for_store and message.wait_store
     handle = recall_handle(broker, message) if message.topic == TIMER_TOPIC else None
     if not must_wait and handle is None:
@@ -106,6 +92,41 @@ def send(
         return reply
     begin_flush(broker)
     return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
+
+
+def accepted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> tuple[StoreMessage, int]:
+    """Return the message of a send, a half one if it begins a transaction, and the id of its queue. Raises
+    Refusal."""
+    if broker.config.start_accept_send_request_time_stamp:
+        check_open(broker)
+    config = checked_topic(broker, request.session, request.header)
+    try:
+        message = _message(broker, request, config)
+        queue_id = message.queue_id
+        if TRAN_MSG in message.properties or message.sys_flag & TRANSACTION_MASK:
+            check_timer(broker, message)
+            prepare(broker, message, is_batch=request.header.batch)
+    except LocalProtocolError as error:
+        raise _refusal_of(broker, error) from None
+    return message, queue_id
+
+
+def stored(broker: BrokerContext, message: StoreMessage) -> AppendResult:
+    """Store a message. Raises Refusal if it is not stored."""
+    try:
+        result = put(broker, message)
+    except LocalProtocolError as error:
+        raise _refusal_of(broker, error) from None
+    if result.status is not PUT_OK:
+        raise put_refusal(broker, result.status)
+    return result
+
+
+def _refusal_of(broker: BrokerContext, error: LocalProtocolError) -> Refusal:
+    """Return the refusal of a message that cannot be a record."""
+    if isinstance(error, PropertiesTooLong):
+        return put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+    return Refusal(ResponseCode.SYSTEM_ERROR, str(error))
 
 
 def check_timer(broker: BrokerContext, message: StoreMessage) -> None:
