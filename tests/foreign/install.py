@@ -22,9 +22,11 @@ __all__ = [
     "ALL",
     "CPP1_CTYPES",
     "CPP2",
+    "GRPC_PYTHON",
     "Client",
     "install_cpp1",
     "install_frameworks",
+    "install_grpc",
     "install_node",
 ]
 
@@ -32,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"
 INSTALLED = ROOT / ".venv-foreign"
 CPP1 = "rocketmq==0.4.4"
+GRPC = "rocketmq-python-client==5.1.2"
+GRPC_PYTHON = INSTALLED / "grpc/bin/python"
 FRAMEWORKS = "anyio==4.16.0 fastapi==0.165.0 httpx2==2.16.2 pytest-asyncio==1.5.0"
 
 
@@ -53,13 +57,22 @@ def install_node() -> None:
 
 
 def install_cpp1() -> None:
-    target = INSTALLED / "cpp1"
+    _install_python("cpp1", CPP1)
+
+
+def install_grpc() -> None:
+    """Install the official client of 5.x for Python."""
+    _install_python("grpc", GRPC)
+
+
+def _install_python(name: str, package: str) -> None:
+    target = INSTALLED / name
     stamp = target / "installed.txt"
-    if stamp.exists() and stamp.read_text() == CPP1:
+    if stamp.exists() and stamp.read_text() == package:
         return
     run(sys.executable, "-m", "venv", "--clear", str(target))
-    run(str(target / "bin/python"), "-m", "pip", "install", "--quiet", CPP1)
-    stamp.write_text(CPP1)
+    run(str(target / "bin/python"), "-m", "pip", "install", "--quiet", package)
+    stamp.write_text(package)
 
 
 def install_frameworks() -> Path:
