@@ -1,0 +1,90 @@
+"""The server of gRPC connections: accepts them like one of remoting, plain or over TLS on the same port."""
+
+from __future__ import annotations
+
+import trio
+
+from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.net.server import Server
+from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.net.transport import EAGER_BYTES, Transport
+from rmqcli.broker.net.turns import Pace, Turns
+from rmqcli.broker.proxy.http2 import STALLED_SECONDS, Grants, Http2Session, Serve
+from rmqcli.broker.supervisor import Services, Supervisor
+from rmqcli.codec.errors import RemoteProtocolError
+
+PING_SECONDS = 45.0
+
+
+class GrpcServer(Server):
+    """Carries out calls by `serve`."""
+
+    def __init__(
+        self,
+        serve: Serve,
+        *,
+        limits: ServerLimits | None = None,
+        supervisor: Supervisor | None = None,
+        turns: Turns | None = None,
+        tls: TlsAcceptor | None = None,
+    ) -> None:
+        super().__init__({}, limits=limits, name="grpc", supervisor=supervisor, turns=turns, tls=tls)
+        self._serve_call = serve
+        self._grants = Grants()
+
+    def _start(self, services: Services) -> None:
+        super()._start(services)
+        services.start("grpc pings", self._ping)
+
+    def _session(self, transport: Transport, peer: tuple[str, int]) -> Session:
+        session = Http2Session(
+            transport,
+            peer=peer,
+            limits=self._limits.session,
+            wake=self._request_flush,
+            turns=self._turns,
+            server=self._name,
+            serve=self._serve_call,
+            grants=self._grants,
+        )
+        self.sessions.add(session)
+        self._newcomers.add(session)
+        return session
+
+    async def _read(self, session: Session) -> None:
+        assert isinstance(session, Http2Session)
+        pace = self._turns.pace()
+        is_new = True
+        with trio.move_on_after(STALLED_SECONDS) as scope:
+            data = await self._first(session)
+        if scope.cancelled_caught:
+            raise RemoteProtocolError(f"its first bytes did not come within {STALLED_SECONDS:g} s")
+        session.greet()
+        while data:
+            session.is_active = session.is_heard = True
+            pace.begin()
+            for part in session.bounds.parts(data):
+                session.feed(part)
+                session.check_allowance()
+                await pace.step()
+            if is_new and session.is_known:
+                is_new = False
+                self._newcomers.discard(session)
+            if session.is_congested:
+                await session.wait_for_room()
+            data = await self._next(session, pace if len(data) >= EAGER_BYTES or pace.waits else None)
+
+    async def _next(self, session: Http2Session, pace: Pace | None) -> bytes:
+        if not session.bounds.is_inside:
+            return await session.transport.receive(pace)
+        with trio.move_on_after(STALLED_SECONDS):
+            return await session.transport.receive(pace)
+        raise RemoteProtocolError(f"the rest of a frame did not come within {STALLED_SECONDS:g} s")
+
+    async def _ping(self) -> None:
+        while True:
+            await trio.sleep(PING_SECONDS)
+            for session in list(self.sessions):
+                if isinstance(session, Http2Session):
+                    session.ping()
