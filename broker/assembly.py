@@ -74,7 +74,10 @@ def assemble(
         await registration.register(topics.wrapper(configs))
 
     def answer(hold: Hold) -> None:
-        answer_hold(broker, hold)
+        if callable(hold.request):  # a call of another wire, which reads again itself
+            hold.request()
+        else:
+            answer_hold(broker, hold)
 
     def peers_tls() -> ssl.SSLContext | None:
         return None if tls is None else tls.peers

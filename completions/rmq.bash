@@ -523,16 +523,16 @@ _rmq_describe() {
             arguments="brokers"
             ;;
         "up")
-            options+=" --host --port --advertise --namesrv-port --store --metrics --until-eof --config --set"
-            values+=" --host --port --advertise --namesrv-port --store --metrics --config --set"
+            options+=" --host --port --advertise --namesrv-port --store --grpc --metrics --until-eof --config --set"
+            values+=" --host --port --advertise --namesrv-port --store --grpc --metrics --config --set"
             files+=" --store --config"
             ;;
         "broker")
             commands="run status lag ping drain undrain config clean ha cold rocksdb container"
             ;;
         "broker run")
-            options+=" --config --set --host --port --advertise --store --check --metrics"
-            values+=" --config --set --host --port --advertise --store --metrics"
+            options+=" --config --set --host --port --advertise --store --check --grpc --metrics"
+            values+=" --config --set --host --port --advertise --store --grpc --metrics"
             files+=" --config --store"
             ;;
         "broker status")

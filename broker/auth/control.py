@@ -217,6 +217,16 @@ class AccessControl:
         except NotReady as missing:
             raise NotReady(missing.ready, then=missing.then or self._check) from None
 
+    def admit(
+        self, host: str, access_key: str | None, signed: Callable[[Account], bool], needs: tuple[Need, ...]
+    ) -> None:
+        """Admit a request of another wire, whose signature `signed` checks, or raise Refusal."""
+        attempt = Attempt(_address_of(host), access_key, lambda: needs, None, signed)
+        found = identify(self._loaded.rules, attempt)
+        decision = found if isinstance(found, Decision) else permit(found, None, needs)
+        if not decision.allowed:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
+
     def may_send(self, client: ClientChannel, topic: str) -> bool:
         """Return True if the account of a client may send to a topic under the current rules."""
         address = _address_of(client.channel.peer_text.rpartition(":")[0])

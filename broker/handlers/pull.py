@@ -237,7 +237,7 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
         wanted = selection_of(broker, request.session, header)
     except Refusal as refusal:
         raise Refusal(refusal.code, refusal.remark, {}) from None
-    result = _get(broker, header, wanted)
+    result = read(broker, header, wanted)
     if header.sys_flag & COMMIT_OFFSET and not broker.is_slave:
         with suppress(Refusal):  # logged; the records are sent even if the offset is refused
             commit(broker, request.session, header)
@@ -301,7 +301,7 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     # The parts of the reply are only queued until `flush`, which sends them together.
     session.in_batch = True
     try:
-        result = _get(broker, header, selection_of(broker, session, header))
+        result = read(broker, header, selection_of(broker, session, header))
         reply = _reply(broker, request, result)
         if is_unflushed(broker, result.end):
             session.spawn(_answer_once_flushed, broker, request, reply, result.end)
@@ -343,7 +343,8 @@ def _code(status: GetStatus, offset: int) -> ResponseCode:
     return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
 
 
-def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
+def read(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
+    """Return the messages from the offset of a pull on that it selects."""
     codes, sql = wanted
     topic, queue_id = header.topic, header.queue_id
     rates, started = broker.rates, broker.timer()

@@ -52,7 +52,7 @@ from rmqcli.codec.headers.send import (
     SendMessageResponseHeader,
 )
 from rmqcli.codec.ids import joined_offset_msg_ids
-from rmqcli.codec.names import RETRY_PREFIX, TIMER_TOPIC, dlq_topic, is_closed_to_senders
+from rmqcli.codec.names import RETRY_PREFIX, TIMER_TOPIC, SystemTopic, dlq_topic, is_closed_to_senders
 from rmqcli.codec.properties import decode_properties, encode_properties
 from rmqcli.codec.property_names import TIMERS, PropertyName
 from rmqcli.codec.remoting.command import RemotingCommand
@@ -266,6 +266,13 @@ def checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -
         )
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     return config
+
+
+def known_topic(broker: BrokerContext, session: Session, topic: str) -> TopicConfig:
+    """Return the config of a topic, which is created like that of a send if that is allowed. Raises Refusal."""
+    queues = broker.config.default_topic_queue_nums
+    header = SendMessageRequestHeaderV2("", topic, SystemTopic.AUTO_CREATE, queues, -1, 0, 0, 0)
+    return checked_topic(broker, session, header)
 
 
 def _check_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:

@@ -13,7 +13,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.node import open_broker
 from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.codec.ids import join_address
 from rmqcli.codec.store.delay_levels import DelayLevels
 
 LIGHT_FILES = {
@@ -56,6 +57,14 @@ class Cluster:
     cluster_name: str
     move_clock: Callable[[int], None] = field(repr=False, compare=False)
     """Moves the broker's clock forward by some ms, in the thread of the broker."""
+    grpc: str | None = field(default=None, kw_only=True)
+
+    @property
+    def grpc_endpoint(self) -> str:
+        """The "ip:port" for gRPC clients of 5.x. Raises ConfigError unless the cluster has the setting `grpc_port`."""
+        if self.grpc is None:
+            raise ConfigError("this cluster serves no gRPC clients: set grpc_port, 0 for any free port")
+        return self.grpc
 
     def advance(self, duration: float | str) -> None:
         """Move the broker's clock forward by a duration in seconds, or as text (`90s`, `1h 30m`).
@@ -102,7 +111,7 @@ async def embedded(
         ) as namesrv:
             given = {"broker_ip1": host} | settings | {"bind_address": host, "listen_port": port}
             async with open_member(
-                namesrv.address, root, given, now_ms=now_ms, rng=rng, tls=accepting(tls)
+                namesrv.address, root, given, now_ms=now_ms, rng=rng, tls=accepting(tls), grpc_tls=tls or {}
             ) as cluster:
                 yield cluster
 
@@ -120,10 +129,13 @@ async def open_member(
     *,
     now_ms: NowMs = system_now_ms,
     disk: Disk = REAL,
+    grpc_tls: Mapping[str, str] = {},
     **surroundings: Any,
 ) -> AsyncIterator[Cluster]:
     """Run a broker on the store folder `root` inside the block; `surroundings` are options of
-    `open_broker`."""
+    `open_broker`. With the setting `grpc_port`, it serves gRPC clients as well."""
+    settings = dict(settings)
+    grpc_port: int | None = settings.pop("grpc_port", None)
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
@@ -138,9 +150,20 @@ async def open_member(
         broker.context.clock_moved.unpark_all()
 
     surroundings["now_ms"] = moved_now_ms
-    async with open_broker(config, disk=disk, needs_vip=False, **surroundings) as broker:
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(
+            open_broker(config, disk=disk, needs_vip=False, **surroundings)
+        )
+        grpc: str | None = None
+        if grpc_port is not None:
+            from rmqcli.broker.proxy.front import open_front  # imports h2 and protobuf
+
+            around = {name: surroundings[name] for name in ("network", "in_thread") if name in surroundings}
+            host = config.bind_address
+            front = open_front(broker.context, host, grpc_port, tls=grpc_tls, **around)
+            grpc = join_address(host, await stack.enter_async_context(front))
         names = config.broker_name, config.broker_cluster_name
-        yield Cluster(namesrv, broker.address, root, *names, move_clock)
+        yield Cluster(namesrv, broker.address, root, *names, move_clock, grpc=grpc)
 
 
 @contextmanager

@@ -331,6 +331,7 @@ async def _open(
         in_thread=_in_place_of_threads(disk_seconds, disk),
         disk=disk,
         tls=accepting(around.tls, in_thread=_in_place_of_threads(0)),
+        grpc_tls=around.tls or {},
     ) as cluster:
         yield cluster
 

@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from rmqcli.cli import row_options
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
-from rmqcli.cli.options import OPTIONAL_SECONDS, expand, gather, keyword
+from rmqcli.cli.options import OPTIONAL_PORT, OPTIONAL_SECONDS, expand, gather, keyword
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Given, Settings
@@ -30,8 +30,9 @@ from rmqcli.cli.settings import Given, Settings
 _WHOLE = 500
 _BRACES = re.compile(r"\{(.*)\}")
 _DOUBLED = re.compile(r"\[(\[[^]]*\])(?:\.\.\.)?\]")
-_LEFT_OUT = {OPTIONAL_SECONDS: "2"}
-"""The value of an option that is given without one, by metavar: `--watch` is `--watch=2`."""
+_LEFT_OUT = {OPTIONAL_SECONDS: "2", OPTIONAL_PORT: "8081"}
+"""The value of an option that is given without one, by metavar: `--watch` is `--watch=2`, `--grpc` is
+`--grpc=8081`."""
 
 
 def _option(*names: str, **settings: Any) -> Any:

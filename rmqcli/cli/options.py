@@ -57,7 +57,8 @@ def _group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
 
 
 OPTIONAL_SECONDS = "[SECONDS]"
-"""Metavar of an option whose value may be omitted; `rmqcli.cli.command` then supplies the value."""
+OPTIONAL_PORT = "[PORT]"
+"""Metavars of options whose value may be omitted; `rmqcli.cli.command` then supplies the value."""
 
 TopicArgument = Annotated[str, Argument(metavar="TOPIC", help="Name of the topic.")]
 BrokerArgument = Annotated[str, Argument(metavar="BROKER", help="Name of the broker.")]

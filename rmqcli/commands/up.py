@@ -14,6 +14,8 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.grpc import REQUIRED as GRPC_REQUIRED
+from rmqcli.commands.common.grpc import GrpcOption, open_grpc
 from rmqcli.commands.common.listening import (
     BrokerListening,
     local_address,
@@ -48,7 +50,7 @@ UntilEofOption = Annotated[
     ),
 ]
 
-_TITLES = {"namesrv": "name server"}
+_TITLES = {"namesrv": "name server", "grpc": "gRPC"}
 
 # Senders have no other broker to use when this one is slow.
 _DEFAULTS = {
@@ -65,6 +67,7 @@ _DEFAULTS = {
 rmq up --store ./store --set autoCreateTopicEnable=false
 rmq up --port 0 --namesrv-port 0 --json
 rmq up --advertise 192.168.1.20
+rmq up --grpc
 rmq up --until-eof --port 0 --namesrv-port 0 --json""",
 )
 def up(
@@ -73,6 +76,7 @@ def up(
     listening: BrokerListening,
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     store: StoreOption = None,
+    grpc: GrpcOption = None,
     metrics: MetricsOption = None,
     until_eof: UntilEofOption = False,
     configuration: Configuration,
@@ -90,6 +94,8 @@ def up(
 
     if metrics is not None:
         require(*REQUIRED)
+    if grpc is not None:
+        require(*GRPC_REQUIRED)
     log_to_stderr(settings)
     with ExitStack() as stack:
         if store is None:
@@ -101,9 +107,11 @@ def up(
         fixed = {"storePathRootDir": str(folder.absolute())}
         broker = listening.configure(configuration, BrokerConfig, defaults, fixed)
         of_namesrv, of_broker = (configuration.accepting(settings, broker, is_alone=True) for _ in range(2))
-        ports = _Ports(namesrv_port, metrics)
+        ports = _Ports(namesrv_port, metrics, grpc)
         run_until_stopped(
-            lambda servers: _start(servers, settings, listening, broker, ports, _Tls(of_namesrv, of_broker)),
+            lambda servers: _start(
+                servers, settings, listening, broker, ports, _Tls(of_namesrv, of_broker), configuration
+            ),
             until_eof=until_eof,
         )
 
@@ -113,6 +121,7 @@ class _Ports(NamedTuple):
 
     namesrv: int
     metrics: int | None
+    grpc: int | None
 
 
 class _Tls(NamedTuple):
@@ -129,6 +138,7 @@ async def _start(
     config: BrokerConfig,
     ports: _Ports,
     tls: _Tls,
+    configuration: Configuration,
 ) -> None:
     import msgspec
 
@@ -154,6 +164,7 @@ async def _start(
         warn_of_open_server(host, namesrv.port, port)
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
+    words |= await open_grpc(stack, ports.grpc, broker, configuration)
     own = Own(broker.address, (local, port), tls.broker)
     words |= await open_own_metrics(stack, settings, ports.metrics, config, own)
     lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]

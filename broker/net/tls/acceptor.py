@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -21,7 +21,7 @@ from rmqcli.broker.config.tls import TlsConfig, load_tls
 from rmqcli.broker.disk import REAL, Disk, FileState
 from rmqcli.broker.errors import ConfigError
 from rmqcli.broker.net.limits import Newcomers
-from rmqcli.broker.net.tls.context import peer_context, server_context
+from rmqcli.broker.net.tls.context import context_of, peer_context, server_context
 from rmqcli.broker.net.tls.transport import TlsTransport
 from rmqcli.broker.net.transport import Transport
 from rmqcli.codec.errors import RemoteProtocolError
@@ -41,7 +41,8 @@ class TlsAcceptor:
     """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused.
 
     With `is_alone`, the name server is in this process and has the same entries, so it may refuse TLS as
-    well.
+    well. `protocols` are those that clients negotiate (ALPN). Without a certificate, `generate` returns one and
+    its key in PEM for the first client that opens a handshake.
     """
 
     def __init__(
@@ -53,10 +54,14 @@ class TlsAcceptor:
         handshake_seconds: float = HANDSHAKE_SECONDS,
         most_handshakes: int = MOST_HANDSHAKES,
         is_alone: bool = False,
+        protocols: Sequence[str] = (),
+        generate: Callable[[], bytes] | None = None,
     ) -> None:
         self.config = TlsConfig()
         self._peers: ssl.SSLContext | None = None
         self._is_alone = is_alone
+        self._protocols = list(protocols)
+        self._generate = generate
         self._entries = entries
         self._disk = disk
         self._in_thread = in_thread
@@ -101,6 +106,8 @@ class TlsAcceptor:
 
         Raises RemoteProtocolError if TLS is not accepted, or if the handshake failed or took too long.
         """
+        if self._context is None and self._generate is not None and self.config.mode != "disabled":
+            self._context = await self._in_turn(self._generated)
         if self._context is None:
             wanted = (
                 "tls.server.mode=disabled"
@@ -122,12 +129,24 @@ class TlsAcceptor:
         async with self._one:
             return await self._in_thread(step)
 
+    def _generated(self) -> ssl.SSLContext | None:
+        if self._context is None and self._generate is not None:
+            return self._negotiating(context_of(self._generate()))
+        return self._context
+
+    def _negotiating(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        if self._protocols:
+            context.set_alpn_protocols(self._protocols)
+        return context
+
     def _load(self) -> None:
         config, unknown = load_tls(self._entries, self._disk)
         self._files = self._states(config)
         for name in unknown:
             _log.warning("unknown property %s is ignored", name)
         context, peers = server_context(config, self._disk), peer_context(config, self._disk)
+        if context is not None:
+            context = self._negotiating(context)
         self.config, self._context, self._peers = config, context, peers
 
     def _states(self, config: TlsConfig) -> dict[Any, FileState | None]:

@@ -57,6 +57,14 @@ def server_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
     return context
 
 
+def context_of(pair: bytes) -> ssl.SSLContext:
+    """Return the context of a server with a certificate and its key, both in PEM. Blocks."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    with _as_path(pair) as path:
+        context.load_cert_chain(path)
+    return context
+
+
 def peer_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
     """Return the context of connections to name servers; None for plain ones. Blocks. Raises ConfigError.
 

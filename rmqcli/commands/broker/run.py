@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
 
@@ -14,6 +14,8 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker import app
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.grpc import REQUIRED as GRPC_REQUIRED
+from rmqcli.commands.common.grpc import GrpcOption, open_grpc
 from rmqcli.commands.common.listening import BrokerListening, local_address, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.extras import require
@@ -47,6 +49,7 @@ def run(
     listening: BrokerListening,
     store: StoreOption = None,
     check: CheckOption = False,
+    grpc: GrpcOption = None,
     metrics: MetricsOption = None,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM (exit code 0).
@@ -60,6 +63,8 @@ def run(
 
     if metrics is not None:
         require(*REQUIRED)
+    if grpc is not None:
+        require(*GRPC_REQUIRED)
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
@@ -75,7 +80,16 @@ def run(
             raise usage_error("--metrics asks a name server: name it with -n or namesrvAddr")
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
     tls = configuration.accepting(settings, found)
-    run_until_stopped(lambda stack: _start(stack, settings, listening, found, tls, metrics))
+    run_until_stopped(
+        lambda stack: _start(stack, settings, listening, found, tls, _Ports(metrics, grpc), configuration)
+    )
+
+
+class _Ports(NamedTuple):
+    """The ports other than that of the broker."""
+
+    metrics: int | None
+    grpc: int | None
 
 
 async def _start(
@@ -84,7 +98,8 @@ async def _start(
     listening: BrokerListening,
     config: BrokerConfig,
     tls: TlsAcceptor,
-    metrics: int | None,
+    ports: _Ports,
+    configuration: Configuration,
 ) -> None:
     from rmqcli.broker.node import open_broker
     from rmqcli.commands.common.listening import warn_of_address
@@ -98,10 +113,17 @@ async def _start(
     if not config.acl_enable:
         warn_of_open_server(config.bind_address, port)
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
+    words |= await open_grpc(stack, ports.grpc, node, configuration)
     words |= await open_own_metrics(
-        stack, settings, metrics, config, Own(node.address, (local_address(config.bind_address), port), tls)
+        stack,
+        settings,
+        ports.metrics,
+        config,
+        Own(node.address, (local_address(config.bind_address), port), tls),
     )
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
+    if "grpc" in words:
+        text += f", gRPC {words['grpc']}"
     if "metrics" in words:
         text += f", metrics {words['metrics']}"
     announce(settings, words, text)

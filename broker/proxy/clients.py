@@ -1,0 +1,195 @@
+"""The clients of the front, by client id: what they told in Telemetry, and the way back to them.
+
+A client outlives its connections. It is a channel in the broker's tables of groups, like a session of remoting:
+what the broker sends to it becomes a telemetry command, such as the check of a half message. A client that is
+silent for too long is removed; SILENT_SECONDS are shorter if it has no telemetry stream.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from rmqcli.broker.errors import RemoteClosed
+from rmqcli.broker.net.turns import Turns
+from rmqcli.broker.proxy.answers import StatusError
+from rmqcli.broker.proxy.convert import message_of
+from rmqcli.broker.proxy.http2 import Call
+from rmqcli.codec.codes import RequestCode
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.proxy import messages
+from rmqcli.codec.proxy.codes import Code
+from rmqcli.codec.records.reading import decode_record
+from rmqcli.codec.remoting.command import RemotingCommand
+
+MOST_CLIENTS: Final = 16_384
+MOST_COMMANDS: Final = 64
+"""Telemetry commands that wait for one client; more are dropped: the broker repeats its checks."""
+SILENT_SECONDS: Final = 60.0
+STREAMLESS_SECONDS: Final = 20.0
+SCAN_SECONDS: Final = 5.0
+SETTLED_SECONDS: Final = 1.5
+"""The Node client drops settings that arrive before the routes of all its topics: it gets them once it has called
+nothing for this time, ..."""
+LONGEST_SETTLING: Final = 10.0
+"""... or waited for this one."""
+
+_numbers = itertools.count(1)
+
+
+class Client:
+    """One client. `settings` are those that it sent, None if it has not (since this server runs)."""
+
+    def __init__(self, client_id: str, access_key: str | None, peer_text: str, turns: Turns) -> None:
+        self.id = next(_numbers)
+        self.client_id = client_id
+        self.access_key = access_key
+        self.peer_text = peer_text
+        self.turns = turns
+        self.closed = False
+        self.left = trio.Event()
+        self.language = ""
+        self.settings: Any = None
+        self.last_call = trio.current_time()
+        self.stream: Call | None = None
+        self._commands: deque[Any] = deque()
+        self._news = trio.Event()
+        self._on_close: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Client {self.client_id}>"
+
+    # as a channel of the broker's tables
+
+    def oneway(self, command: RemotingCommand) -> None:
+        """Pass a request of the broker on, if there is such a command; it is dropped while the client has no
+        stream."""
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE and self.stream is not None:
+            try:
+                self.tell(_recovery(command))
+            except CodecError:
+                return  # the broker has logged what it could not read
+
+    async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
+        """Refuse a request that clients of gRPC do not answer. Raises RemoteClosed."""
+        raise RemoteClosed(f"{self.client_id} is a gRPC client, which does not answer code {command.code}")
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the client is removed."""
+        if self.closed:
+            callback()
+        else:
+            self._on_close.append(callback)
+
+    def leave(self) -> None:
+        """Remove the client from its groups; its held receives end."""
+        if self.closed:
+            return
+        self.closed = True
+        self.left.set()
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            callback()
+
+    def close(self) -> None:
+        """Remove the client, and end its stream."""
+        self.leave()
+        if self.stream is not None:
+            self.stream.finish()
+            self.stream.scope.cancel()
+
+    # Telemetry
+
+    def tell(self, command: Any) -> None:
+        """Send a telemetry command as soon as the client reads it."""
+        if len(self._commands) < MOST_COMMANDS:
+            self._commands.append(command)
+            self._news.set()
+
+    async def send_commands(self, call: Call) -> None:
+        """Send the commands over a stream, until cancelled."""
+        while True:
+            if not self._commands:
+                self._news = trio.Event()
+                await self._news.wait()
+            command = self._commands.popleft()
+            if self.is_node and command.HasField("settings"):
+                await self._settled()
+            await call.send(command.SerializeToString())
+
+    @property
+    def is_node(self) -> bool:
+        return self.language in ("HTTP", "NODE_JS")
+
+    async def _settled(self) -> None:
+        begun = trio.current_time()
+        while True:
+            now = trio.current_time()
+            until = min(self.last_call + SETTLED_SECONDS, begun + LONGEST_SETTLING)
+            if now >= until:
+                return
+            await trio.sleep_until(until)
+
+
+def transaction_id(commit_log_offset: int, half_offset: int) -> str:
+    """Return a transaction id that says where its half message is, so that nothing has to remember it."""
+    return f"{commit_log_offset:016X}{half_offset:016X}"
+
+
+def _recovery(command: RemotingCommand) -> Any:
+    """Return the telemetry command for a check of a half message. Raises CodecError."""
+    half = decode_record(command.body)
+    recovery = messages.RecoverOrphanedTransactionCommand(
+        message=message_of(half), transaction_id=transaction_id(half.commit_log_offset, half.queue_offset)
+    )
+    return messages.TelemetryCommand(recover_orphaned_transaction_command=recovery)
+
+
+class Clients:
+    """All clients of a front, by client id and account."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._clients: dict[tuple[str, str | None], Client] = {}
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(list(self._clients.values()))
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def find(self, client_id: str, access_key: str | None) -> Client | None:
+        """Return a client, which is not silent now; None if it is not known."""
+        client = self._clients.get((client_id, access_key))
+        if client is not None:
+            client.last_call = trio.current_time()
+        return client
+
+    def find_or_add(self, client_id: str, access_key: str | None, peer_text: str) -> Client:
+        """Return a client, a new one if it is not known. Raises StatusError if there are too many."""
+        client = self.find(client_id, access_key)
+        if client is None:
+            if len(self._clients) >= MOST_CLIENTS:
+                raise StatusError(Code.TOO_MANY_REQUESTS, f"{MOST_CLIENTS} clients are connected")
+            key = client_id, access_key
+            client = self._clients[key] = Client(client_id, access_key, peer_text, self._turns)
+            client.on_close(partial(self._forget, key))
+        return client
+
+    def _forget(self, key: tuple[str, str | None]) -> None:
+        del self._clients[key]
+
+    async def run(self) -> None:
+        """Run the service that removes silent clients."""
+        while True:
+            await trio.sleep(SCAN_SECONDS)
+            now = trio.current_time()
+            for client in self:
+                limit = STREAMLESS_SECONDS if client.stream is None else SILENT_SECONDS
+                if now - client.last_call > limit:
+                    client.close()

@@ -1,0 +1,146 @@
+"""The front of a broker: its port, and the functions of its calls by path."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import trio
+
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.net.network import TCP, Network
+from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.proxy import offsets, routes, sending, telemetry
+from rmqcli.broker.proxy.answers import StatusError, of_refusal, status
+from rmqcli.broker.proxy.calling import Caller, Front, caller_of, decoded
+from rmqcli.broker.proxy.certificate import generated
+from rmqcli.broker.proxy.clients import Clients
+from rmqcli.broker.proxy.http2 import Call
+from rmqcli.broker.proxy.server import GrpcServer
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.supervisor import Supervisor, open_services
+from rmqcli.codec.errors import CodecError
+from rmqcli.codec.proxy import messages
+from rmqcli.codec.proxy.codes import Code
+from rmqcli.codec.proxy.framing import CallError, GrpcStatus
+
+DEFAULT_PORT = 8081
+
+Unary = Callable[[Caller, Any], Awaitable[Any]]
+_UNARY: dict[str, Unary] = {
+    "QueryRoute": routes.query_route,
+    "QueryAssignment": routes.query_assignment,
+    "Heartbeat": telemetry.heartbeat,
+    "NotifyClientTermination": telemetry.notify_client_termination,
+    "SendMessage": sending.send_message,
+    "EndTransaction": sending.end_transaction,
+    "RecallMessage": sending.recall_message,
+    "UpdateOffset": offsets.update_offset,
+    "GetOffset": offsets.get_offset,
+    "QueryOffset": offsets.query_offset,
+}
+_STREAMING: dict[str, Unary] = {"PullMessage": offsets.pull_message}
+
+_log = logging.getLogger("rmqcli.broker.proxy")
+
+
+class _Rpc(NamedTuple):
+    method: messages.Method
+    function: Callable[..., Awaitable[Any]]
+
+
+_RPCS = {
+    method.path: _Rpc(method, function)
+    for method in messages.METHODS
+    for function in [_UNARY.get(method.name) or _STREAMING.get(method.name)]
+    if function is not None
+}
+_TELEMETRY = next(method.path for method in messages.METHODS if method.streams_requests)
+
+
+async def serve(front: Front, call: Call) -> None:
+    """Carry out a call. Errors of RocketMQ are a status in its reply, those of the transport one of gRPC."""
+    if call.path == _TELEMETRY:
+        await _serve_telemetry(front, call)
+        return
+    rpc = _RPCS.get(call.path)
+    if rpc is None:
+        raise CallError(GrpcStatus.UNIMPLEMENTED, f"method {call.path} is not implemented")
+    data = await call.receive()
+    if data is None:
+        raise CallError(GrpcStatus.INTERNAL, "the client sent no request")
+    request = decoded(rpc.method.request, data)
+    try:
+        reply = await rpc.function(caller_of(front, call), request)
+        if reply is None:
+            return
+        if not reply.HasField("status"):
+            reply.status.CopyFrom(status())
+    except Exception as error:
+        reply = rpc.method.reply(status=_failure(call, error))
+    await call.send(reply.SerializeToString())
+
+
+async def _serve_telemetry(front: Front, call: Call) -> None:
+    try:
+        await telemetry.telemetry(caller_of(front, call))
+    except (StatusError, Refusal) as error:
+        await call.send(messages.TelemetryCommand(status=_failure(call, error)).SerializeToString())
+
+
+def _failure(call: Call, error: Exception) -> Any:
+    """Return the status for an error of a call; bugs are logged."""
+    if isinstance(error, CallError):
+        raise error
+    if isinstance(error, Refusal):
+        error = of_refusal(error)
+    if isinstance(error, StatusError):
+        return status(error.code, str(error))
+    text = f"{call.session.peer_text}: {call.path}"
+    if isinstance(error, CodecError):
+        _log.info("%s: %s", text, error)
+        return status(Code.BAD_REQUEST, str(error))
+    _log.error("%s failed", text, exc_info=error)
+    return status(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+
+@asynccontextmanager
+async def open_front(
+    broker: BrokerContext,
+    host: str,
+    port: int,
+    *,
+    network: Network = TCP,
+    supervisor: Supervisor | None = None,
+    tls: Mapping[str, str] = {},
+    in_thread: InThread = trio.to_thread.run_sync,
+) -> AsyncIterator[int]:
+    """Serve the gRPC clients of a broker inside the block; yield the port.
+
+    `tls` has the TLS properties of the broker; without a certificate, one is generated. Raises OSError,
+    ConfigError.
+    """
+    acceptor = TlsAcceptor(tls, in_thread=in_thread, protocols=["h2"], generate=generated)
+    await acceptor.load()
+    listener = network.listen(host, port, broker.config.server_socket_backlog)
+    try:
+        front = Front(broker, Clients(broker.turns))
+        server = GrpcServer(
+            partial(serve, front),
+            limits=ServerLimits.of(broker.config),
+            supervisor=supervisor,
+            turns=broker.turns,
+            tls=acceptor,
+        )
+        async with open_services(supervisor) as services:
+            services.start("grpc clients", front.clients.run)
+            await services.nursery.start(server.serve, listener.sockets)
+            listener.serve_with(server)
+            yield listener.address[1]
+    finally:
+        listener.close()

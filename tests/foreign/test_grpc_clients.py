@@ -1,0 +1,79 @@
+"""Official clients of RocketMQ 5 with `rmq up --grpc`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.foreign.install import CLIENTS, GRPC_PYTHON, install_grpc
+from tests.processes import ended, running, up
+from tests.support import PATIENCE, RMQ
+
+DRIVER = str(CLIENTS / "grpc_python.py")
+SETTINGS = {"transactionCheckInterval": 1000, "transactionTimeOut": 1000}
+
+
+@pytest.fixture(scope="module")
+def cluster(online: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    install_grpc()
+    with running([*up(tmp_path_factory.mktemp("store"), SETTINGS), "--grpc", "0"]) as (process, words):
+        yield words
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+def start(cluster: dict[str, str], verb: str, topic: str, *more: str) -> subprocess.Popen[str]:
+    command = [str(GRPC_PYTHON), DRIVER, verb, cluster["grpc"], topic, f"g-{topic}", *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def lines_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    with ended(process):
+        out, error = process.communicate(timeout=PATIENCE)
+    assert '"done"' in out, error[-2000:]
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def pulled(cluster: dict[str, str], topic: str) -> dict[str, dict[str, Any]]:
+    """The messages of a topic by their bodies, as a client of remoting sees them."""
+    command = [*RMQ, "pull", topic, "--json", "-n", cluster["namesrv"]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    return {one["body"]: one for one in map(json.loads, done.stdout.splitlines())}
+
+
+def test_python_sends_messages_of_each_kind(cluster: dict[str, str], tmp_path: Path) -> None:
+    sent = {
+        one["sent"]: one["id"]
+        for one in lines_of(start(cluster, "send", "kinds", "20", "2"))
+        if "sent" in one
+    }
+    assert len(sent) == 43
+    lines_of(start(cluster, "transactions", "kinds-later", "0", "0"))  # the delay is over by then
+    found = pulled(cluster, "kinds")
+    assert found.keys() == sent.keys() - {"recalled-0"}
+    for body, one in found.items():
+        name, _, number = body.partition("-")
+        assert (one["msgId"], one["tags"], one["keys"], one["properties"]["number"]) == (
+            sent[body],
+            f"tag{int(number) % 3}",
+            [f"key-{number}"],
+            number,
+        )
+        assert one["properties"].get("__SHARDINGKEY") == (
+            f"group-{int(number) % 4}" if name == "fifo" else None
+        )
+    queues = {
+        (one["properties"]["__SHARDINGKEY"], one["queueId"]) for body, one in found.items() if "fifo" in body
+    }
+    assert len(queues) == 4
+
+
+def test_python_ends_transactions_also_orphans(cluster: dict[str, str]) -> None:
+    lines = lines_of(start(cluster, "transactions", "transactions", "0", "8"))
+    assert {one["checked"] for one in lines if "checked" in one} == {"orphan-2"}
+    assert pulled(cluster, "transactions").keys() == {"commit-0", "orphan-2"}
