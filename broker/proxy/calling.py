@@ -1,4 +1,4 @@
-"""What the functions of calls share: the front, the caller of a call, and the functions of the broker's handlers."""
+"""The front and the caller of a call, and the way from a call to the handlers of the broker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Front(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes a call: the client by its headers, on a connection."""
+    """The client that makes a call, by its headers, on a connection."""
 
     front: Front
     call: Call
@@ -142,8 +142,8 @@ async def handled(
     code: int = 0,
     session: Any = None,
 ) -> Any:
-    """Return the reply header of a handler of remoting to a request of this caller; `session` is its connection unless
-    another channel takes its place. Raises Refusal."""
+    """Return the reply header of a handler of remoting to a request of this caller. `session` is its
+    connection, unless another channel takes its place. Raises Refusal."""
     command = caller.command(code)
     request: Request[Any, Any] = Request(header, body, command, session or caller.session)
     answer: Any = await ready(caller.broker, handler, caller.broker, request)

@@ -1,5 +1,5 @@
-"""The certificate of a front for which none is configured: the official clients of Java, Go and C# use TLS unless
-they are told not to, and accept any certificate."""
+"""The certificate of a front for which none is configured: the official clients of Java, Go and C# use TLS by
+default, and accept any certificate."""
 
 from __future__ import annotations
 

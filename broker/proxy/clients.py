@@ -1,8 +1,8 @@
 """The clients of the front, by client id: what they told in Telemetry, and the way back to them.
 
-A client outlives its connections. It is a channel in the broker's tables of groups, like a session of remoting:
-what the broker sends to it becomes a telemetry command, such as the check of a half message. A client that is
-silent for too long is removed; SILENT_SECONDS are shorter if it has no telemetry stream.
+A client outlives its connections. It is a channel in the broker's tables of groups, like a session of
+remoting: a request of the broker becomes a telemetry command, such as the check of a half message. A client
+that is silent for SILENT_SECONDS is removed, and for STREAMLESS_SECONDS if it has no telemetry stream.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SILENT_SECONDS: Final = 60.0
 STREAMLESS_SECONDS: Final = 20.0
 SCAN_SECONDS: Final = 5.0
 SETTLED_SECONDS: Final = 1.5
-"""The Node client drops settings that arrive before the routes of all its topics: it gets them once it has called
-nothing for this time, ..."""
+"""The Node client drops settings that arrive before the routes of all its topics. It gets them once it has made
+no call for this time, ..."""
 LONGEST_SETTLING: Final = 10.0
 """... or waited for this one."""
 

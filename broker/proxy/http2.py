@@ -3,8 +3,8 @@
 A connection is a session like one of remoting; h2 decodes and encodes its frames. Each call is a task. What a
 client can cost is bounded:
 
-* Each stream has a window of WINDOW bytes. A longer message needs a grant of `Grants`, of which a connection has
-  a few; without it, the client cannot send the rest. So memory is bounded by the number of streams.
+* Each stream has a window of WINDOW bytes. A longer message needs a grant of `Grants`, of which a connection
+  has a few; without it, the client cannot send the rest. So memory is bounded by the number of streams.
 * Messages to a client are sent as far as its windows reach. A client that opens none for STALLED_SECONDS, or
   stops in the middle of a frame or a message, is disconnected.
 * Resets and frames that carry nothing have an allowance for each ALLOWANCE_SECONDS.
@@ -85,7 +85,7 @@ class Grants:
             del self._held[call]
             self._held[call] = None
 
-    def give_back(self, call: Call) -> None:
+    def release(self, call: Call) -> None:
         self._held.pop(call, None)
 
 
@@ -153,7 +153,7 @@ class Call:
                 while len(self._received) < wanted and not self._is_ended:
                     await self._more()
             finally:
-                self.session.grants.give_back(self)
+                self.session.grants.release(self)
         if len(self._received) < wanted:
             raise CallError(GrpcStatus.INTERNAL, "the client ended the stream inside a message")
 

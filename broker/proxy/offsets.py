@@ -1,5 +1,5 @@
-"""PullMessage, UpdateOffset, GetOffset and QueryOffset, which Java's proxy does not have: queues are read by their
-offsets, as by the pull consumers of remoting."""
+"""PullMessage, UpdateOffset, GetOffset and QueryOffset, which Java's proxy does not have: they read queues by
+offsets, like the pull consumers of remoting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Telemetry, Heartbeat and NotifyClientTermination: who the clients are, and what they are told.
 
-A client whose settings are not known is served all the same: after a restart of the server, some clients do not
-open their stream again.
+A client whose settings are not known is served all the same: after a restart of the server, some clients do
+not open their stream again.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class TlsAcceptor:
     """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused.
 
     With `is_alone`, the name server is in this process and has the same entries, so it may refuse TLS as
-    well. `protocols` are those that clients negotiate (ALPN). Without a certificate, `generate` returns one and
-    its key in PEM for the first client that opens a handshake.
+    well. `protocols` are those that clients negotiate (ALPN). Without a certificate, `generate` returns one
+    and its key in PEM for the first client that opens a handshake.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ def timed() -> None:
     sender.shutdown()
 
 
-class Checker(TransactionChecker):
+class Checker(TransactionChecker):  # type: ignore[misc]
     def check(self, one: Any) -> Any:
         show(checked=one.body.decode(), tag=one.tag, id=one.message_id)
         return TransactionResolution.COMMIT
@@ -140,11 +140,11 @@ def simple() -> None:
     consumer.shutdown()
 
 
-class Listener(MessageListener):
+class Listener(MessageListener):  # type: ignore[misc]
     def __init__(self) -> None:
         self.enough = threading.Event()
         self.left = count
-        self.failed = set()
+        self.failed: set[str] = set()
 
     def consume(self, one: Any) -> Any:
         fails = seconds and one.message_id not in self.failed
