@@ -56,7 +56,7 @@ def test_chunks_of_one_size(size: int) -> None:
     assert feed(Connection(), chunks) == FEW
 
 
-@pytest.mark.parametrize(("seed", "longest"), [(1, 10), (2, 300), (3, 5_000), (4, 65_536), (5, 2_000_000)])
+@pytest.mark.parametrize(("seed", "longest"), [(3, 5_000), (1, 10), (2, 300), (4, 65_536), (5, 2_000_000)])
 def test_recorded_streams_in_random_chunks(wire: Wire, seed: int, longest: int) -> None:
     connection = Connection()
     received = feed(connection, random_chunks(wire.data, random.Random(seed), longest))

@@ -137,8 +137,8 @@ def test_what_is_cleared_is_never_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "ftruncate", note)
     assert file.clear_from(PAGE + 7)
-    assert bytes(file.view) == (b"x" * (PAGE + 7)).ljust(4 * PAGE, b"\0")
-    assert (tmp_path / "file").read_bytes() == bytes(file.view)
+    assert (tmp_path / "file").read_bytes() == (b"x" * (PAGE + 7)).ljust(4 * PAGE, b"\0")
     assert not file.clear_from(PAGE + 7)
     assert sizes == []
+    assert (tmp_path / "file").read_bytes() == bytes(file.view)  # in tmpfs, this fills the hole
     file.close()
