@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.instance import ClientInstance as ClientInstance
     from rmqcli.client.lite.consumer import LitePullConsumer as LitePullConsumer
+    from rmqcli.client.metrics import ConsumerMetrics as ConsumerMetrics, ProducerMetrics as ProducerMetrics
     from rmqcli.client.group.settings import LiteSettings as LiteSettings
     from rmqcli.client.produce.outgoing import split_batch as split_batch
     from rmqcli.client.produce.producer import Producer as Producer

@@ -66,6 +66,7 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         """The queues that are allocated to this consumer, sorted."""
         return self._trio.queues
 
+    metrics = relayed(TrioPushConsumer.metrics)
     troubles = relayed(TrioPushConsumer.troubles)
     divided = hosted(TrioPushConsumer.divided)
     subscribe = hosted(TrioPushConsumer.subscribe)
@@ -95,6 +96,7 @@ class LitePullConsumer(Client[TrioLitePullConsumer]):
         listener = None if on_change is None else hostable(on_change)
         await self._guest.call(partial(self._trio.subscribe, topic, selector, on_change=listener))
 
+    metrics = relayed(TrioLitePullConsumer.metrics)
     unsubscribe = hosted(TrioLitePullConsumer.unsubscribe)
     assign = hosted(TrioLitePullConsumer.assign)
     poll = hosted(TrioLitePullConsumer.poll)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar, Unpack
 
 from rmqcli.client.aio.guest import settle
-from rmqcli.client.aio.methods import Client, carried, documented, hostable, hosted
+from rmqcli.client.aio.methods import Client, carried, documented, hostable, hosted, relayed
 from rmqcli.client.bridge.soon import Soon
 from rmqcli.client.bridge.traces import Traceable
 from rmqcli.client.calls import closed
@@ -42,6 +42,7 @@ class BaseProducer(Client[ProducerT], Traceable):
         self._soon: Soon[asyncio.Future[SendResult]] = Soon(client, self._settle)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    metrics = relayed(TrioProducer.metrics)
     message_queues = hosted(TrioProducer.message_queues)
     send = carried(TrioProducer.send)
     send_batch = carried(TrioProducer.send_batch)

@@ -32,6 +32,7 @@ from rmqcli.client.group.settings import (
 from rmqcli.client.hooks import Delivery
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.pulling import AssignedQueue, Pulling, consumed_offsets
+from rmqcli.client.metrics import ConsumerMetrics
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
 from rmqcli.client.push.tracing import consume_tracer
 from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
@@ -86,6 +87,8 @@ class LitePullConsumer(Client):
             core, self.group, self._rebalance.soon, offsets, self._running_info
         )
         self._created_ms = core.now_ms()
+        self._polls = self._polled = 0
+        self._poll_seconds = 0.0
         self._assigned = False
         self._arrival = trio.Event()
         self._last: AssignedQueue | None = None
@@ -126,6 +129,14 @@ class LitePullConsumer(Client):
     def assignment(self) -> list[MessageQueue]:
         """The queues that are allocated or assigned to this consumer, sorted."""
         return self._namespace.unwrap_queues(sorted(self._held))
+
+    def metrics(self) -> ConsumerMetrics:
+        """Return what was polled until now, and what waits."""
+        held = list(self._held.values())
+        lag = sum(max(0, queue.max_offset - (queue.consumed or 0)) for queue in held)
+        waiting = sum(queue.count for queue in held)
+        reconnects = self.instance.pool.reconnects
+        return ConsumerMetrics(self._polls, self._poll_seconds, self._polled, 0, waiting, lag, reconnects)
 
     async def subscribe(
         self, topic: str, selector: str | MessageSelector = "*", *, on_change: QueuesChanged | None = None
@@ -214,6 +225,10 @@ class LitePullConsumer(Client):
                 await self._commit_by_itself()
             batch = self._take()
             if batch or trio.current_time() >= deadline:
+                if batch:
+                    self._polls += 1
+                    self._polled += len(batch)
+                    self._poll_seconds += trio.current_time() - began
                 self._observe(batch, began)
                 return batch
             with trio.move_on_at(min(deadline, self._next_commit)):

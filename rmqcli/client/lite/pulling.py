@@ -53,6 +53,7 @@ class AssignedQueue:
         self.idle = Idle()
         self.life = QueueLife()
         self.next_offset: int | None = None
+        self.max_offset = 0  # of the last pull
         self.consumed: int | None = None
         self.done: int | None = None
         self.paused = False
@@ -221,7 +222,7 @@ class Pulling:
             at, next_offset = held.next_offset, result.next_begin_offset
             why = why_moved(at, result.min_offset, result.max_offset)
             log.warning("offset %s of %s %s; continuing at %d", at, held.queue, why, next_offset)
-        held.next_offset = result.next_begin_offset
+        held.next_offset, held.max_offset = result.next_begin_offset, result.max_offset
         if result.messages:
             held.life.see(result.messages)
             held.put(result.messages)

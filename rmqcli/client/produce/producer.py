@@ -27,6 +27,7 @@ from rmqcli.client.errors import (
 from rmqcli.client.hooks import ClientHook, Sending
 from rmqcli.client.identity import FORBIDDEN_PRODUCER, Namespace, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.metrics import ProducerMetrics, SendCounts
 from rmqcli.client.produce.outgoing import (
     COMPRESS_LEVEL,
     COMPRESS_OVER,
@@ -162,6 +163,7 @@ class Producer(Traceable, Client):
             self._deliver = partial(self._hooked, hook, self._delivered)
             self._deliver_oneway = partial(self._hooked, hook, self._delivered_oneway)
         self._headers = SendHeaders(core, self.group)
+        self._counts = SendCounts()
         # Bound once: these are called for every send.
         self._cached_route = core.routes.cached
         self._ask = core.pool.request
@@ -182,6 +184,10 @@ class Producer(Traceable, Client):
             if self._trace is not None:
                 await self._trace.close()
             await self.instance.heartbeats.leave_producer(self.group)
+
+    def metrics(self) -> ProducerMetrics:
+        """Return what was sent until now, and what is being sent."""
+        return self._counts.metrics(self.instance.pool.reconnects)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """Return the writable queues of `topic`, or those that it would get if it does not exist yet."""
@@ -382,15 +388,21 @@ class Producer(Traceable, Client):
             brokers.append(target.broker_name)
         address = self._targets.master(route, target)
         request = self._headers.command(outgoing, target)
+        counts, began = self._counts, trio.current_time()
+        counts.running += 1
         try:
-            await self.instance.pool.oneway(address, request, deadline - trio.current_time())
-        except UNREACHED as error:
-            error.maybe_stored = outgoing.msg_id if error.was_sent else ""
-            self.instance.routes.doubt(outgoing.topic)
+            await self.instance.pool.oneway(address, request, deadline - began)
+        except BaseException as error:
+            counts.failed += 1
+            if isinstance(error, UNREACHED):
+                error.maybe_stored = outgoing.msg_id if error.was_sent else ""
+                self.instance.routes.doubt(outgoing.topic)
             raise
+        finally:
+            counts.end(trio.current_time() - began, 1, 1)
         return outgoing.msg_id
 
-    async def _delivered(
+    async def _delivered(  # noqa: PLR0912, PLR0915  every further coroutine costs time in each send
         self,
         messages: Sequence[Message],
         queue: MessageQueue | None,
@@ -412,6 +424,9 @@ class Producer(Traceable, Client):
         unstored: SendResult | None = None
         failure: ClientError | None = None
         in_doubt = False
+        counts, clock = self._counts, self.instance.clock
+        began = clock()
+        counts.running += 1
         try:
             while True:
                 route = self._cached_route(outgoing.topic) or await self._targets.route(
@@ -451,9 +466,13 @@ class Producer(Traceable, Client):
                             return unstored
                         raise
                     failure = error
-        except ClientError as error:
-            error.maybe_stored = outgoing.msg_id if in_doubt else ""
+        except BaseException as error:
+            counts.failed += len(messages)
+            if isinstance(error, ClientError):
+                error.maybe_stored = outgoing.msg_id if in_doubt else ""
             raise
+        finally:
+            counts.end(clock() - began, len(messages), len(brokers))
 
     def _outgoing(
         self,

@@ -29,6 +29,7 @@ from rmqcli.client.group.settings import (
 )
 from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.metrics import ConsumerMetrics
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
 from rmqcli.client.push.orderly import OrderlyService
@@ -182,6 +183,13 @@ class PushConsumer(Traceable, Client):
         """The queues that are allocated to this consumer, sorted."""
         mine = sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
         return self.instance.namespace.unwrap_queues(mine)
+
+    def metrics(self) -> ConsumerMetrics:
+        """Return what was consumed until now, and what waits."""
+        held = list(self._state.queues.values())
+        lag = sum(max(0, queue.max_offset - queue.consumed) for queue in held)
+        waiting = sum(queue.count for queue in held)
+        return self._state.statistics.metrics(waiting, lag, self.instance.pool.reconnects)
 
     def troubles(self, topic: str) -> dict[str, ClientError]:
         """Return the last error of a topic and of each of its failing queues, by name of topic or queue."""

@@ -36,6 +36,7 @@ class ProcessQueue:
     def __init__(self, queue: MessageQueue, next_offset: int, now_ms: int) -> None:
         self.queue = queue
         self.next_offset = next_offset
+        self.max_offset = 0  # of the last pull
         self.messages: OrderedDict[int, MessageExt] = OrderedDict()
         self.taken: OrderedDict[int, MessageExt] = OrderedDict()
         self.size = 0

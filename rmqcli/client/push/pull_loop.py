@@ -234,7 +234,7 @@ class PullLoop:
         if status is PullStatus.OFFSET_ILLEGAL:
             self._illegal(held, header)
             return 0.0
-        held.next_offset = header.next_begin_offset
+        held.next_offset, held.max_offset = header.next_begin_offset, header.max_offset
         if messages:
             # The filter excluded all messages after the last one, so they are consumed together with it.
             held.end = max(held.end, held.next_offset)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from rmqcli.client.metrics import ConsumerMetrics
 from rmqcli.codec.bodies.running import ConsumeStatus
 
 SAMPLE_INTERVAL = 10.0
@@ -111,6 +112,18 @@ class Statistics(dict[str, TopicStatistics]):
     """Topic → totals, created on first access."""
 
     _count = 0
+
+    def metrics(self, waiting: int, lag: int, reconnects: int) -> ConsumerMetrics:
+        topics = list(self.values())  # at once, because other threads may ask
+        return ConsumerMetrics(
+            calls=sum(topic.consume_time.times for topic in topics),
+            seconds=sum(topic.consume_time.value for topic in topics) / 1000,
+            consumed=round(sum(topic.ok.value for topic in topics)),
+            failed=round(sum(topic.failed.value for topic in topics)),
+            waiting=waiting,
+            lag=lag,
+            reconnects=reconnects,
+        )
 
     def __missing__(self, topic: str) -> TopicStatistics:
         fresh = self[topic] = TopicStatistics()

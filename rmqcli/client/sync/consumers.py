@@ -14,7 +14,7 @@ from rmqcli.client.pull.consumer import PullConsumer as TrioPullConsumer
 from rmqcli.client.push.consumer import DEFAULTS, Topics
 from rmqcli.client.push.consumer import PushConsumer as TrioPushConsumer
 from rmqcli.client.push.state import ConsumeContext, ConsumeResult, OrderlyContext, OrderlyResult
-from rmqcli.client.sync.methods import Client, blocking, plain, relayed
+from rmqcli.client.sync.methods import Client, at_once, blocking, plain, relayed
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -69,6 +69,7 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         """The queues that are allocated to this consumer, sorted."""
         return self._portal.value(lambda: self._trio.queues)
 
+    metrics = at_once(TrioPushConsumer.metrics)
     troubles = relayed(TrioPushConsumer.troubles)
     divided = blocking(TrioPushConsumer.divided)
     subscribe = blocking(TrioPushConsumer.subscribe)
@@ -91,6 +92,7 @@ class LitePullConsumer(Client[TrioLitePullConsumer]):
         """The queues that are allocated or assigned to this consumer, sorted."""
         return self._portal.value(lambda: self._trio.assignment)
 
+    metrics = at_once(TrioLitePullConsumer.metrics)
     subscribe = blocking(TrioLitePullConsumer.subscribe)
     unsubscribe = blocking(TrioLitePullConsumer.unsubscribe)
     assign = blocking(TrioLitePullConsumer.assign)

@@ -44,6 +44,16 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     return call
 
 
+def at_once(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method for threads of a plain method that only reads: it runs in the calling thread."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self._trio, *args, **kwargs)
+
+    return call
+
+
 def plain(function: Callable[..., Any], what: str) -> None:
     """Raise InvalidRequest for an async function."""
     if is_async(function):

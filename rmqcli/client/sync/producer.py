@@ -28,7 +28,7 @@ from rmqcli.client.produce.transaction import (
 from rmqcli.client.produce.transaction import TransactionProducer as TrioTransactionProducer
 from rmqcli.client.results import SendResult
 from rmqcli.client.sync.futures import SendFuture
-from rmqcli.client.sync.methods import Client, blocking, plain
+from rmqcli.client.sync.methods import Client, at_once, blocking, plain
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -46,6 +46,7 @@ class BaseProducer(Client[ProducerT], Traceable):
         self._room = threading.Condition()
         self._full = False
 
+    metrics = at_once(TrioProducer.metrics)
     message_queues = blocking(TrioProducer.message_queues)
     send = blocking(TrioProducer.send)
     send_batch = blocking(TrioProducer.send_batch)

@@ -81,6 +81,7 @@ class Pool:
         self._map = address_map or AddressMap()
         self._links: dict[str, Link] = {}
         self._opening: dict[str, trio.Lock] = {}
+        self.reconnects = 0
 
     @property
     def addresses(self) -> list[str]:
@@ -169,6 +170,7 @@ class Pool:
                     await close_forcefully(stream)
                     raise
                 # Only a link that runs is found by others: one that does not would never answer them.
+                self.reconnects += address in self._links
                 self._links[address] = link
                 self._on_open(address)
                 return link
