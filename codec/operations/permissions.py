@@ -22,6 +22,7 @@ from rmqcli.codec.names import RETRY_PREFIX
 from rmqcli.codec.operations import acl, brokers, clients, groups, messages, offsets, pop, topics
 from rmqcli.codec.operations.access import Access, Action, ResourceKind
 from rmqcli.codec.operations.operation import AnyOperation, Operation
+from rmqcli.codec.receipt_handle import RETRY_V1, RETRY_V2, pop_retry_topic
 
 JAVA: Final = frozenset(
     {
@@ -41,6 +42,8 @@ _RETRY_GROUPS: Final = {
     R.SEND_BATCH_MESSAGE: "a",
 }
 """The fields of the groups that Java checks for a send to a retry topic."""
+_OF_POPPED: Final = frozenset({R.ACK_MESSAGE, R.CHANGE_MESSAGE_INVISIBLETIME})
+"""Requests that name the topic in which a popped message is stored, and get no messages."""
 
 
 class _Named(NamedTuple):
@@ -79,8 +82,16 @@ class Rule(NamedTuple):
                 groups = ext_fields.get(self.retry_group or ""), name.removeprefix(RETRY_PREFIX)
                 found.update(dict.fromkeys(map(on_group, filter(None, groups))))
             else:
-                found[Need(name, permission)] = None
+                found[Need(self._popped(name, ext_fields), permission)] = None
         return tuple(found)
+
+    def _popped(self, name: str, ext_fields: Ext) -> str:
+        """Return the topic that was popped, for a request about a message that came from its retry topic."""
+        group = ext_fields.get("consumerGroup")
+        if group and self.operation is not None and self.operation.code in _OF_POPPED:
+            for flag in (RETRY_V1, RETRY_V2):
+                name = name.removeprefix(pop_retry_topic(group, "", flag))
+        return name
 
     def needs_of_body(self, body: object) -> Iterator[Need]:
         """Yield the needs that follow from the body of a request; there may be thousands."""
