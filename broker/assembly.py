@@ -19,6 +19,7 @@ from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.net.turns import Jobs, Turns
 from rmqcli.broker.services.holds import Hold, Holds
+from rmqcli.broker.services.pop.engine import Pops
 from rmqcli.broker.services.registration import Announcer, Registration
 from rmqcli.broker.services.routes import TopicRoutes
 from rmqcli.broker.services.statistics import Statistics, StoreRates
@@ -35,6 +36,7 @@ from rmqcli.broker.tables import (
     LockTable,
     OffsetTable,
     ProducerTable,
+    RequestModes,
     TopicTable,
 )
 from rmqcli.broker.tables.configs import first_version
@@ -61,7 +63,7 @@ def assemble(
     root = store.config.root
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
-    offsets, delay_offsets = OffsetTable(), DelayOffsets()
+    offsets, delay_offsets, request_modes = OffsetTable(), DelayOffsets(), RequestModes()
     turns = Turns()
     jobs = Jobs(turns)
     filters = _filters(config, now_ms, in_thread)
@@ -109,6 +111,7 @@ def assemble(
         filters=filters,
         delay_levels=DelayLevels(config.message_delay_level),
         delay_offsets=delay_offsets,
+        request_modes=request_modes,
         holds=Holds(answer, jobs),
         statistics=Statistics(now_ms, config.broker_cluster_name),
         rates=StoreRates(now_ms),
@@ -119,6 +122,7 @@ def assemble(
             offsets=offsets,
             delays=delay_offsets,
             filters=filters,
+            request_modes=request_modes,
             in_thread=in_thread,
             disk=disk,
             turns=turns,
@@ -132,6 +136,7 @@ def assemble(
         jobs=jobs,
     )
     broker.timers = Timers(broker, root, in_thread, disk)
+    broker.pops = Pops(broker, root, in_thread, disk)
     return broker, registration
 
 

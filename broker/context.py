@@ -28,6 +28,7 @@ from rmqcli.broker.tables import (
     NewOffsets,
     OffsetTable,
     ProducerTable,
+    RequestModes,
     TopicTable,
 )
 from rmqcli.codec.bodies.config import DataVersion, TopicConfig
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from rmqcli.broker.ha.slave import Slave
     from rmqcli.broker.net.session import Session
     from rmqcli.broker.services.holds import Holds
+    from rmqcli.broker.services.pop.engine import Pops
     from rmqcli.broker.services.registration import Announcer
     from rmqcli.broker.services.routes import TopicRoutes
     from rmqcli.broker.services.statistics import Statistics, StoreRates
@@ -86,6 +88,7 @@ class BrokerContext:
     filters: FilterTable
     delay_levels: DelayLevels
     delay_offsets: DelayOffsets
+    request_modes: RequestModes
 
     # What runs beside the handlers (rmqcli.broker.services, rmqcli.broker.ha)
     holds: Holds
@@ -102,6 +105,8 @@ class BrokerContext:
 
     timers: Timers = field(init=False)
     """The timer messages that wait; set once the context exists."""
+    pops: Pops = field(init=False)
+    """The messages that were popped; set once the context exists."""
     access: AccessControl | None = None
     """None without access control."""
     slave: Slave | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -151,8 +151,8 @@ async def open_broker(
                 broker.access = AccessControl(default_file(config), disk, in_thread, now_ms, replies)
                 await broker.access.load()
                 broker.access.topics_at = partial(topics_at, broker)
-                broker.access.on_change = broker.holds.release_all
-            await in_thread(load_tables, broker)
+                broker.access.on_change = partial(release_all, broker)
+            await in_thread(load_tables, broker, broker.pops.steady_ms())
             listen_to_store(broker, delays)
             stop = trio.Event()
             try:
@@ -182,17 +182,26 @@ async def open_broker(
             listener.close()
 
 
-def load_tables(broker: BrokerContext) -> None:
-    """Load the saved tables. Raises StoreDamaged. Blocks."""
+def load_tables(broker: BrokerContext, steady_ms: int) -> None:
+    """Load the saved tables. `steady_ms` is the time of popped messages. Raises StoreDamaged. Blocks."""
     broker.files.load(has_messages=broker.store.commit_log_max_offset > 0)
     broker.timers.load()
+    broker.pops.load(steady_ms)
 
 
 async def save_state(broker: BrokerContext) -> None:
     """Store all state that is only in memory, before the store closes."""
     await record_all_ends(broker)
+    with suppress(OSError):
+        await broker.pops.save()
     await broker.files.save_all()
     await broker.timers.close()
+
+
+def release_all(broker: BrokerContext) -> None:
+    """Answer all requests that wait for messages, because the permissions of their senders may have changed."""
+    broker.holds.release_all()
+    broker.pops.waiting.release_all()
 
 
 def start_services(broker: BrokerContext, delays: DelayService, services: Services) -> None:
@@ -200,6 +209,8 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
     config = broker.config
     delays.start(services)
     services.start("timers", broker.timers.run)
+    services.start("pops", broker.pops.run)
+    services.start("save pops", partial(broker.pops.run_saves, config.flush_consumer_offset_interval))
     services.start("long work", broker.jobs.run)
     services.start("held pulls", broker.holds.run)
     services.start("client expiry", partial(watch_clients, broker))
@@ -232,6 +243,7 @@ def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
     broker.store.add_arrival_listener(broker.ha.arrived)
     broker.store.add_arrival_listener(delays.arrived)
     broker.store.add_arrival_listener(broker.timers.arrived)
+    broker.store.add_arrival_listener(broker.pops.arrived)
 
 
 async def _run(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from rmqcli.broker.filters.compiler import Compiler
 from rmqcli.broker.filters.entry import ConsumerFilter
-from rmqcli.broker.filters.selection import SqlSelection, is_tag_type
+from rmqcli.broker.filters.selection import EVERYTHING, SqlSelection, Wanted, is_tag_type
 from rmqcli.broker.filters.table import FilterTable
 
-__all__ = ["Compiler", "ConsumerFilter", "FilterTable", "SqlSelection", "is_tag_type"]
+__all__ = [
+    "EVERYTHING",
+    "Compiler",
+    "ConsumerFilter",
+    "FilterTable",
+    "SqlSelection",
+    "Wanted",
+    "is_tag_type",
+]

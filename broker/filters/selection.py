@@ -8,7 +8,7 @@ the others. A message of a retry topic whose original topic has no compiled filt
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqcli.broker.filters.entry import ConsumerFilter
 from rmqcli.codec.names import RETRY_PREFIX
@@ -59,3 +59,13 @@ class SqlSelection:
     def accepts_record(self, record: memoryview) -> bool:
         """Return True if a stored record is selected; for `MessageStore.get`. Raises CorruptionError."""
         return self.accepts(decode_properties(scan_record(record).properties))
+
+
+class Wanted(NamedTuple):
+    """The messages that a pull or pop selects: by tag codes (None: all), and by properties."""
+
+    codes: frozenset[int] | None = None
+    sql: SqlSelection | None = None
+
+
+EVERYTHING = Wanted()

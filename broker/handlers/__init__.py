@@ -15,6 +15,7 @@ from rmqcli.broker.handlers import (
     clients,
     consume_stats,
     offsets,
+    pop,
     pull,
     query,
     relay,
@@ -129,6 +130,14 @@ HANDLERS = by_code(
     serve(pop_ops.QUERY_ASSIGNMENT, assignment.query_assignment),
     serve(pop_ops.SET_MESSAGE_REQUEST_MODE, assignment.set_request_mode),
     serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, assignment.request_modes),
+    serve(pop_ops.POP_MESSAGE, pop.pop),
+    serve(pop_ops.ACK_MESSAGE, pop.ack),
+    serve(pop_ops.BATCH_ACK_MESSAGE, pop.ack_batch),
+    serve(pop_ops.CHANGE_MESSAGE_INVISIBLETIME, pop.change_invisible_time),
+    serve(pop_ops.PEEK_MESSAGE, pop.peek),
+    serve(pop_ops.NOTIFICATION, pop.notification),
+    serve(pop_ops.POLLING_INFO, pop.polling_info),
+    serve(groups_ops.UPDATE_AND_GET_GROUP_FORBIDDEN, admin_groups.forbid),
 )
 
 

@@ -16,6 +16,7 @@ from rmqcli.broker.net.turns import LongWork, Steps, emptying
 from rmqcli.broker.tables import ClientChannel
 from rmqcli.broker.tables.groups import name_problem
 from rmqcli.codec.bodies.config import (
+    GroupForbidden,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
@@ -38,6 +39,7 @@ from rmqcli.codec.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     QuerySubscriptionByConsumerRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
 )
 
 T = TypeVar("T")
@@ -100,11 +102,31 @@ def delete_group(
 ) -> Reply[None, None]:
     """Delete a group (code 207), and its offsets on request."""
     header = request.header
+    broker.request_modes.remove_group(header.group_name)
     if broker.groups.remove(header.group_name):
         broker.groups_changed()
     if header.remove_offset or header.clean_offset:
         broker.offsets.remove_group(header.group_name)
+        broker.pops.remove_group(header.group_name)
     return Reply()
+
+
+def forbid(
+    broker: BrokerContext, request: Request[UpdateGroupForbiddenRequestHeader, None]
+) -> Reply[None, GroupForbidden]:
+    """Forbid a topic to a group, or allow it again, and return which it is (code 353)."""
+    group, topic, readable = request.header.group, request.header.topic, request.header.readable
+    if readable is not None and readable == broker.groups.is_forbidden(group, topic):
+        if group not in broker.groups:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {group}"
+            )
+        if topic not in broker.topics:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        broker.groups.forbid(group, topic, is_forbidden=not readable)
+        broker.groups_changed()
+    is_readable = not broker.groups.is_forbidden(group, topic)
+    return Reply(body=GroupForbidden(topic=topic, group=group, readable=is_readable))
 
 
 async def consumer_connections(

@@ -151,6 +151,8 @@ def delete_topic(
     broker.checked_topics.pop(topic, None)
     broker.statistics.forget_topic(topic)
     broker.offsets.remove_topic(topic)
+    broker.pops.remove_topic(topic)
+    broker.request_modes.remove_topic(topic)
     broker.holds.release_topic(topic)
 
     async def delete() -> None:

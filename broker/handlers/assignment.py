@@ -8,12 +8,14 @@ themselves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import BrokerError, Refusal
 from rmqcli.broker.net.handling import Reply, Request
 from rmqcli.broker.services.clients import count_created
+from rmqcli.broker.tables.request_modes import POP, PULL, mode_problem
 from rmqcli.codec.allocation import STRATEGIES
 from rmqcli.codec.bodies.heartbeat import MessageModel
 from rmqcli.codec.bodies.pop import (
@@ -27,7 +29,8 @@ from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.message import RETRY_PREFIX
 from rmqcli.codec.message_queue import MessageQueue
 
-PULL = "PULL"
+ALL_QUEUES = -1
+"""The queue id with which a pop asks for the messages of all queues of a broker."""
 
 
 async def query_assignment(
@@ -51,15 +54,20 @@ async def query_assignment(
         queues = await broker.routes.queues(body.topic)
     except BrokerError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    mine = None if queues is None else _allocated(broker, body, queues)
+    mode = broker.request_modes.get(body.topic, body.consumer_group)
+    mine = None if queues is None else _allocated(broker, body, queues, mode)
+    name = PULL if mode is None or body.message_model is MessageModel.BROADCASTING else mode.mode
     assigned = (
-        None if mine is None else [MessageQueueAssignment(message_queue=one, mode=PULL) for one in mine]
+        None if mine is None else [MessageQueueAssignment(message_queue=one, mode=name) for one in mine]
     )
     return Reply(body=QueryAssignmentResponseBody(message_queue_assignments=assigned))
 
 
 def _allocated(
-    broker: BrokerContext, body: QueryAssignmentRequestBody, queues: tuple[MessageQueue, ...]
+    broker: BrokerContext,
+    body: QueryAssignmentRequestBody,
+    queues: tuple[MessageQueue, ...],
+    mode: SetMessageRequestModeRequestBody | None,
 ) -> list[MessageQueue] | None:
     if body.message_model is MessageModel.BROADCASTING:
         return list(queues)
@@ -69,18 +77,34 @@ def _allocated(
     members = sorted(group.client_ids())
     if body.client_id not in members or not queues:
         return []
-    return STRATEGIES[body.strategy_name](body.client_id, queues, members)
+    if mode is None or mode.mode != POP:
+        return STRATEGIES[body.strategy_name](body.client_id, queues, members)
+    return _to_pop(body, queues, members, mode.pop_share_queue_num)
+
+
+def _to_pop(
+    body: QueryAssignmentRequestBody, queues: Sequence[MessageQueue], members: list[str], share: int
+) -> list[MessageQueue]:
+    """Return the queues that a member pops: all, or its own and those of the `share` members after it."""
+    place = members.index(body.client_id)
+    if share <= 0 or share >= len(members) - 1:
+        brokers = dict.fromkeys(queue.broker_name for queue in queues)
+        return [MessageQueue(body.topic, name, ALL_QUEUES) for name in brokers]
+    if len(members) > len(queues):
+        return [queues[place % len(queues)]]
+    sharing = [members[(place + number) % len(members)] for number in range(share + 1)]
+    allocate = STRATEGIES[body.strategy_name]
+    shared = (queue for member in sharing for queue in allocate(member, queues, members))
+    return list(dict.fromkeys(shared))
 
 
 def set_request_mode(
     broker: BrokerContext, request: Request[None, SetMessageRequestModeRequestBody]
 ) -> Reply[None, None]:
-    """Set the mode of a group (code 401). Every group pulls, so PULL changes nothing and POP is refused. As
-    in Java, the group is created."""
+    """Set the mode in which a group consumes a topic (code 401). As in Java, the group is created."""
     body = request.body
-    if body.mode != PULL:
-        remark = f"the broker has no POP consumption: mode {body.mode} is not supported"
-        raise Refusal(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+    if (problem := mode_problem(body)) is not None:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, problem)
     if body.topic.startswith(RETRY_PREFIX):
         raise Refusal(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
     if broker.topics.get(body.topic) is None:
@@ -91,11 +115,13 @@ def set_request_mode(
     if created:
         count_created(broker, request.session, partial(broker.groups.remove, body.consumer_group))
         broker.groups_changed()
+    broker.request_modes.set(body)
+    broker.store.barrier = broker.files.save_changed
     return Reply()
 
 
 def request_modes(
-    _broker: BrokerContext, _request: Request[None, None]
+    broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[None, MessageRequestModeSerializeWrapper]:
-    """Return an empty table of modes, because no group has another one than PULL (code 402)."""
-    return Reply(body=MessageRequestModeSerializeWrapper())
+    """Return the modes that were set (code 402)."""
+    return Reply(body=broker.request_modes.wrapper())

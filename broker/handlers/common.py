@@ -31,7 +31,6 @@ SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 MAX_RECONSUME_SINCE_VERSION = 121
 """First client version (V3_4_9) whose maxReconsumeTimes in the header is used."""
-DLQ_QUEUES = 1
 CACHED_NAME = 255
 """Maximum length of a cached name, which limits the memory of the cache."""
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."

@@ -79,7 +79,7 @@ async def _add_offsets(
 
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-    committed = max(0, broker.offsets.query(group, topic, queue_id))
+    committed = max(0, broker.pops.position(group, topic, queue_id))
     last = broker.store.search.store_time(topic, queue_id, committed - 1) if committed else 0
     return OffsetWrapper(
         broker_offset=max(0, broker.store.search.max_offset(topic, queue_id)),

@@ -37,10 +37,10 @@ NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 def query_offset(
     broker: BrokerContext, request: Request[QueryConsumerOffsetRequestHeader, None]
 ) -> Reply[QueryConsumerOffsetResponseHeader, None]:
-    """Return the committed offset (code 14). A new group starts at 0 while the first message is still in
-    memory."""
+    """Return the committed offset (code 14), or the offset of the next pop. A new group starts at 0 while the first
+    message is still in memory."""
     header = request.header
-    offset = broker.offsets.query(header.consumer_group, header.topic, header.queue_id)
+    offset = broker.pops.position(header.consumer_group, header.topic, header.queue_id)
     if offset < 0:
         if header.set_zero_if_not_found is False or not _starts_at_zero(
             broker, header.topic, header.queue_id
@@ -130,6 +130,7 @@ def all_consumer_offsets(
 ) -> Reply[None, ConsumerOffsetSerializeWrapper]:
     """Return the whole offset table (code 43), with a version: a slave of 5.x does not save a table without
     one (5.3.3 `SlaveSynchronize`)."""
+    broker.pops.settle()
     return Reply(body=replace(broker.offsets.wrapper(), data_version=DataVersion(broker.now_ms(), 1, 0)))
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import trio
 from msgspec.structs import replace
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import NotReady, Refusal
-from rmqcli.broker.filters import ConsumerFilter, SqlSelection, is_tag_type
+from rmqcli.broker.filters import EVERYTHING, ConsumerFilter, SqlSelection, Wanted, is_tag_type
 from rmqcli.broker.handlers.common import (
     FAQ,
     Soon,
@@ -58,16 +57,6 @@ CACHED_TEXT = 1024
 """Maximum length of a cached expression, which limits the memory of the cache."""
 
 
-class Wanted(NamedTuple):
-    """The messages that a pull selects: by tag codes (None: all), and by properties."""
-
-    codes: frozenset[int] | None = None
-    sql: SqlSelection | None = None
-
-
-EVERYTHING = Wanted()
-
-
 def selection_of(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
     """Return the messages that a pull selects. Raises Refusal if the pull is not allowed."""
     if not broker.config.broker_permission & READ:
@@ -83,6 +72,9 @@ def selection_of(broker: BrokerContext, session: Session, header: PullMessageReq
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
         )
+    if broker.groups.is_forbidden(header.consumer_group, header.topic):
+        remark = f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
     topic = broker.topics.get(header.topic)
     if topic is None:
         raise no_topic(header.topic, " ")

@@ -20,19 +20,7 @@ def _because(reason: str, codes: Iterable[R]) -> dict[R, str]:
 
 
 REASONS: Final[Mapping[R, str]] = {
-    **_because(
-        "the broker has no POP consumption",
-        [
-            R.POP_MESSAGE,
-            R.ACK_MESSAGE,
-            R.BATCH_ACK_MESSAGE,
-            R.PEEK_MESSAGE,
-            R.CHANGE_MESSAGE_INVISIBLETIME,
-            R.NOTIFICATION,
-            R.POLLING_INFO,
-        ],
-    ),
-    R.POP_ROLLBACK: "the broker has no POP consumption, and so no records of it",
+    R.POP_ROLLBACK: "the broker keeps what is in flight in config/popInFlight.json, not in RocksDB",
     **_because(
         "the store has no RocksDB", [R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, R.EXPORT_ROCKSDB_CONFIG_TO_JSON]
     ),
@@ -63,7 +51,6 @@ REASONS: Final[Mapping[R, str]] = {
     ),
     **_because("the broker is no container of brokers", [R.ADD_BROKER, R.REMOVE_BROKER]),
     R.REGISTER_FILTER_SERVER: "there are no filter servers, as in 4.9",
-    R.UPDATE_AND_GET_GROUP_FORBIDDEN: "the broker cannot forbid a topic to a group: use the permissions of accounts",
 }
 
 

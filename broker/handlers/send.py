@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from rmqcli.broker.context import BrokerContext, OwnProperties
 from rmqcli.broker.errors import IllegalBatch, Refusal
 from rmqcli.broker.handlers.common import (
-    DLQ_QUEUES,
     SendHeader,
     no_topic,
     put_refusal,
@@ -33,6 +32,7 @@ from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork, Steps
 from rmqcli.broker.services.clients import count_created
 from rmqcli.broker.services.put import begin_flush, put, put_batch, put_sends, safely_stored
+from rmqcli.broker.services.retries import DLQ_QUEUES
 from rmqcli.broker.services.timer_properties import timer_problem
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.services.transactions import prepare

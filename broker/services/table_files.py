@@ -31,11 +31,12 @@ from rmqcli.broker.filters import FilterTable
 from rmqcli.broker.net.turns import Turns
 from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.supervisor import Services
-from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from rmqcli.broker.tables import DelayOffsets, GroupTable, OffsetTable, RequestModes, TopicTable
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from rmqcli.codec.bodies.filters import ConsumerFilterManager
 from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from rmqcli.codec.bodies.pop import MessageRequestModeSerializeWrapper
 from rmqcli.codec.bodies.tables import decode_table
 from rmqcli.codec.fastjson import FASTJSON, dumps_in_steps
 
@@ -100,11 +101,11 @@ class _TableFile:
         self.table.load(loaded)
         return True
 
-    async def save(self) -> None:
-        """Save changes, unless `durable` returns False. Raises OSError."""
+    async def save(self) -> bool:
+        """Save changes, unless `durable` returns False: then return False, too. Raises OSError."""
         async with self._writing:
             if not self.table.dirty:
-                return
+                return True
             # Cleared before the text is formatted: changes from now on need another save.
             saved = self.table.dirty = False
             try:
@@ -115,6 +116,7 @@ class _TableFile:
                     saved = True
             finally:
                 self.table.dirty |= not saved
+            return saved
 
     def _write(self, text: bytes) -> None:
         save_table(self._disk, self.path, text)
@@ -132,6 +134,7 @@ class TableFiles:
         offsets: OffsetTable,
         delays: DelayOffsets,
         filters: FilterTable,
+        request_modes: RequestModes | None = None,
         in_thread: InThread = trio.to_thread.run_sync,
         disk: Disk = REAL,
         turns: Turns | None = None,
@@ -148,7 +151,10 @@ class TableFiles:
         self._delays = file("delayOffset.json", delays, DelayOffsetSerializeWrapper)
         # Derived data: the next heartbeat of a group restores its filter.
         self._filters = file("consumerFilter.json", filters, ConsumerFilterManager, is_derived=True)
-        self._all = self._topics, self._groups, self._offsets, self._delays, self._filters
+        self._modes = file(
+            "messageRequestMode.json", request_modes or RequestModes(), MessageRequestModeSerializeWrapper
+        )
+        self._all = self._topics, self._groups, self._offsets, self._delays, self._filters, self._modes
         self._filter_table = filters
         self._disk = disk
         self._in_thread = in_thread
@@ -181,13 +187,15 @@ class TableFiles:
         self._wake.set()
 
     async def save_changed(self) -> None:
-        """Save the current topics and groups. Raises OSError if the disk refuses."""
+        """Save the current topics, groups and their modes. Raises OSError if the disk refuses."""
         await self._topics.save()
         await self._groups.save()
+        await self._modes.save()
 
-    async def save_offsets(self) -> None:
-        """Save consumerOffset.json now, not only at the next interval."""
-        await self._offsets.save()
+    async def save_offsets(self) -> bool:
+        """Save consumerOffset.json now, not only at the next interval. Return False if the log cannot be flushed
+        before it. Raises OSError."""
+        return await self._offsets.save()
 
     async def save_all(self) -> None:
         """Save all unsaved tables, for a stop."""

@@ -15,6 +15,7 @@ from rmqcli.broker.tables.half_copies import HalfCopies
 from rmqcli.broker.tables.locks import LockTable
 from rmqcli.broker.tables.new_offsets import NewOffsets
 from rmqcli.broker.tables.offsets import DelayOffsets, OffsetTable
+from rmqcli.broker.tables.request_modes import RequestModes
 from rmqcli.broker.tables.topics import TopicTable
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "NewOffsets",
     "OffsetTable",
     "ProducerTable",
+    "RequestModes",
     "TooManyGroups",
     "TopicTable",
 ]

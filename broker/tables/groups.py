@@ -8,6 +8,9 @@ from rmqcli.broker.tables.configs import ConfigTable
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from rmqcli.codec.names import BUILT_IN_GROUPS, MAX_GROUP_LENGTH, RETRY_PREFIX, SYSTEM_GROUP_PREFIX
 
+FORBIDDEN_READ = 1 << 2
+"""The bit of `forbidden_table` that forbids reading (Java `PermName.INDEX_PERM_READ`)."""
+
 
 class GroupTable(ConfigTable[SubscriptionGroupConfig]):
     """Group name → config."""
@@ -37,6 +40,25 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Create or overwrite a group."""
         self._put(config.group_name, config)
+
+    def is_forbidden(self, group: str, topic: str) -> bool:
+        """Return True if the group must not read the topic."""
+        return bool(self._forbidden) and bool(
+            (self._forbidden or {}).get(group, {}).get(topic, 0) & FORBIDDEN_READ
+        )
+
+    def forbid(self, group: str, topic: str, *, is_forbidden: bool) -> None:
+        """Forbid a topic to a group, or allow it again."""
+        table = self._forbidden = self._forbidden or {}
+        bits = table.get(group, {}).get(topic, 0)
+        bits = bits | FORBIDDEN_READ if is_forbidden else bits & ~FORBIDDEN_READ
+        if bits:
+            table.setdefault(group, {})[topic] = bits
+        elif topic in table.get(group, {}):
+            del table[group][topic]
+            if not table[group]:
+                del table[group]
+        self.renew_version()
 
     def wrapper(self) -> SubscriptionGroupWrapper:
         return SubscriptionGroupWrapper(

@@ -147,6 +147,7 @@ async def open_member(
     def move_clock(milliseconds: int) -> None:
         nonlocal ahead_ms
         ahead_ms += milliseconds
+        broker.context.pops.hurry(milliseconds)
         broker.context.clock_moved.unpark_all()
 
     surroundings["now_ms"] = moved_now_ms

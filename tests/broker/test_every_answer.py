@@ -16,6 +16,9 @@ import pytest
 import trio
 
 from rmqcli.broker.handlers import HANDLERS
+from rmqcli.broker.services.pop.values import PopRequest
+from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.headers.base import Header, to_ext
 from rmqcli.codec.message import Message
@@ -128,6 +131,18 @@ def after(check: Callable[[Any], object]) -> Holds:
 
 def recalled(scene: Scene) -> Mapping[str, str]:
     return {"topic": "T", "recallHandle": scene.timer.ext["recallHandle"]}
+
+
+LENDING = {"invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}
+
+
+def lent(scene: Scene) -> str:
+    """The handle of m1, which is popped together with m2."""
+    request = PopRequest(group="G", topic="T", max_messages=2, invisible_ms=60_000, queue_id=0)
+    found = scene.context.pops.pop(request)
+    (part,) = found.parts
+    handle: str = found.handle(part, 1, "broker-a").encode()
+    return handle
 
 
 def position(scene: Scene) -> int:
@@ -293,13 +308,53 @@ CASES: Mapping[RequestCode, Case] = {
     R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G"),
     R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('"configTable":{},"coldDataFlowControlEnable":false')),
     R.QUERY_ASSIGNMENT: case(None, refused("no name server"), ASSIGNMENT),
-    R.SET_MESSAGE_REQUEST_MODE: case(None, refused("no POP consumption"), POP_MODE),
+    R.SET_MESSAGE_REQUEST_MODE: case(
+        None, after(lambda c: c.request_modes.get("T", "G").mode == "POP"), POP_MODE
+    ),
     R.GET_ALL_MESSAGE_REQUEST_MODE: case(None, says('{"messageRequestModeMap":{}}')),
     R.UPDATE_AND_CREATE_ACL_CONFIG: case({"accessKey": "x"}, refused("aclEnable=false")),
     R.DELETE_ACL_CONFIG: case({"accessKey": "x"}, refused("aclEnable=false")),
     R.GET_BROKER_CLUSTER_ACL_INFO: case(None, refused("aclEnable=false")),
     R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: case(
         {"globalWhiteAddrs": "", "aclFileFullPath": ""}, refused("aclEnable=false")
+    ),
+    R.POP_MESSAGE: case(
+        {**OFFSET, "queueId": "-1", **LENDING, "maxMsgNums": "8"},
+        lambda _s, r: (r.code, bodies(r), r.ext["msgOffsetInfo"]) == (0, [b"m1", b"m2"], "0 0 1,2"),
+    ),
+    R.PEEK_MESSAGE: case({**OFFSET, "maxMsgNums": "1"}, lambda _s, r: (r.code, bodies(r)) == (0, [b"m1"])),
+    R.ACK_MESSAGE: Case(
+        lambda s: ({**OFFSET, "offset": "1", "extraInfo": lent(s)}, b""),
+        after(lambda c: c.pops.in_flight.of("G", "T") == 1),
+    ),
+    R.BATCH_ACK_MESSAGE: Case(
+        lambda s: (
+            {},
+            encode_body(
+                BatchAckMessageRequestBody(
+                    acks=[
+                        BatchAck(
+                            consumer_group="G",
+                            topic="T",
+                            retry="0",
+                            start_offset=1,
+                            pop_time=int(lent(s).split()[1]),
+                            bit_set="Aw==",
+                        )
+                    ]
+                )
+            ),
+        ),
+        after(lambda c: c.pops.in_flight.of("G", "T") == 0),
+    ),
+    R.CHANGE_MESSAGE_INVISIBLETIME: Case(
+        lambda s: ({**OFFSET, "offset": "1", "extraInfo": lent(s), "invisibleTime": "7000"}, b""),
+        ext("invisibleTime", "7000"),
+    ),
+    R.NOTIFICATION: case({**OFFSET, "pollTime": "0", "bornTime": "0"}, ext("hasMsg", "true")),
+    R.POLLING_INFO: case(OFFSET, ext("pollingNum", "0")),
+    R.UPDATE_AND_GET_GROUP_FORBIDDEN: case(
+        {**WHO, "readable": "false"}, after(lambda c: c.groups.is_forbidden("G", "T"))
     ),
     R.RECALL_MESSAGE: made_of(recalled, ext("msgId", "0A")),
     R.GET_TIMER_CHECK_POINT: case(None, lambda _scene, reply: reply.code == 0 and len(reply.body) == 56),

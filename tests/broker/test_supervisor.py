@@ -45,6 +45,8 @@ STORE = [
 BROKER = [
     "delay level 1",
     "held pulls",
+    "pops",
+    "save pops",
     "long work",
     "client expiry",
     "timers",

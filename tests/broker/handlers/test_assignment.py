@@ -151,7 +151,7 @@ async def test_a_route_is_read_again_and_survives_the_name_server(autojump_clock
         assert trio.current_time() - begun <= 1.1
 
 
-async def test_pop_is_refused_for_a_group_that_is_new_too(tmp_path: Path) -> None:
+async def test_the_mode_of_a_group_is_set_and_kept(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as fake:
         client = fake.client()
         await client.send(TOPIC)
@@ -160,13 +160,47 @@ async def test_pop_is_refused_for_a_group_that_is_new_too(tmp_path: Path) -> Non
             said = {"topic": TOPIC, "consumerGroup": "New", "mode": mode, **changed}
             return await client.ask(R.SET_MESSAGE_REQUEST_MODE, None, json.dumps(said).encode())
 
-        for refused in (await set_mode("POP"), await set_mode("POP", topic="unknown")):
-            assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            assert refused.remark == "the broker has no POP consumption: mode POP is not supported"
+        assert (await set_mode("PUSH")).code == ResponseCode.INVALID_PARAMETER
+        assert (await set_mode("POP", topic="%RETRY%G")).code == ResponseCode.NO_PERMISSION
+        assert (await set_mode("POP", topic="unknown")).code == ResponseCode.TOPIC_NOT_EXIST
         assert fake.context.groups.get("New") is None
-        assert (await set_mode("PULL", topic="unknown")).code == ResponseCode.TOPIC_NOT_EXIST
-        assert (await set_mode("PULL")).code == ResponseCode.SUCCESS
+        assert (await set_mode("POP")).code == ResponseCode.SUCCESS
         assert fake.context.groups.get("New") is not None, "Java creates it, too"
         fake.context.groups.auto_create = False
         refused = await set_mode("PULL", consumerGroup="Newer")
         assert refused.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        saved = (tmp_path / "config/messageRequestMode.json").read_text()
+        assert '"mode":"POP"' in saved
+    async with fake_broker(tmp_path) as fake:
+        client = fake.client()
+        told = (await client.ask(R.GET_ALL_MESSAGE_REQUEST_MODE)).body
+        assert json.loads(told)["messageRequestModeMap"][TOPIC]["New"]["mode"] == "POP"
+        assert (await client.ask(207, {"groupName": "New"})).code == 0
+        assert (await client.ask(R.GET_ALL_MESSAGE_REQUEST_MODE)).body == b'{"messageRequestModeMap":{}}'
+
+
+async def test_members_that_pop_share_queues(autojump_clock: Any) -> None:
+    async with two_brokers() as (cluster, other, admin), members(cluster, admin, 4) as clients:
+
+        async def shares(share: int) -> list[Places]:
+            body = {"topic": TOPIC, "consumerGroup": GROUP, "mode": "POP", "popShareQueueNum": share}
+            reply = await admin.invoke(other, R.SET_MESSAGE_REQUEST_MODE, None, json.dumps(body).encode())
+            assert reply.code == 0, reply.remark
+            told = [
+                json.loads(bytes((await ask(admin, other, question(one))).body)) for one in sorted(clients)
+            ]
+            assigned = [one["messageQueueAssignments"] for one in told]
+            assert {one["mode"] for each in assigned for one in each} == {"POP"}
+            queues = [[one["messageQueue"] for one in each] for each in assigned]
+            return [[(one["brokerName"], one["queueId"]) for one in each] for each in queues]
+
+        assert await shares(0) == await shares(3) == [[("broker-a", -1), ("broker-b", -1)]] * 4
+        alone = [EVERY[:2], EVERY[2:4], EVERY[4:5], EVERY[5:]]
+        assert await shares(1) == [
+            alone[0] + alone[1],
+            alone[1] + alone[2],
+            alone[2] + alone[3],
+            alone[3] + alone[0],
+        ]
+        retry = json.loads(bytes((await ask(admin, other, question(clients[0], topic="%RETRY%G"))).body))
+        assert {one["mode"] for one in retry["messageQueueAssignments"]} <= {"PULL"}

@@ -103,9 +103,13 @@ def test_changes(cli: Run, peers: Peers, words: str, code: R, ext: dict[str, str
 
 def test_a_reason_is_shown_instead(both: Run, pair: Pair) -> None:
     assert both("topic", "create", "T").code == 0
-    assert both("group", "mode", "New", "T", "pop", "-b", "broker-a", "--yes").err == (
-        "rmq: broker-a (V4_9_8): the broker has no POP consumption: mode POP is not supported\n"
-    )
+    refused = both("group", "mode", "New", "%RETRY%G", "pop", "-b", "broker-a", "--yes")
+    assert refused.err == "rmq: broker-a (V4_9_8): retry topic is not allowed to set mode\n"
+
+
+def test_a_group_is_set_to_pop(both: Run, pair: Pair) -> None:
+    assert both("topic", "create", "T").code == 0
+    assert both("group", "mode", "New", "T", "pop", "--yes").code == 0
 
 
 def test_a_limit_that_is_not_kept_is_no_success(cli: Run, peers: Peers) -> None:

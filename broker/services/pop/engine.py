@@ -1,0 +1,651 @@
+"""The functions of pop consumption, for both wires (Java classes `PopMessageProcessor`,
+`AckMessageProcessor`, `ChangeInvisibleTimeProcessor`, `PopReviveService`).
+
+The position of a group in a queue is the offset of its next pop. The table of offsets has the acknowledged
+prefix: the first offset that is in flight, or else the position. So whatever is lost in a crash was lent
+before, and is lent again; see `saved`. A pop reads all queues before it changes anything, because a read
+may have to wait for the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.disk import Disk
+from rmqcli.broker.services.pop.orders import Orders
+from rmqcli.broker.services.pop.queues import MOST, CheckPoint, InFlight, PopQueue, QueueKey
+from rmqcli.broker.services.pop.revive import lent, needed_topic, real_topic, store_again
+from rmqcli.broker.services.pop.saved import SavedPops
+from rmqcli.broker.services.pop.values import PoppedPart, PopRequest, PopResult, records_of
+from rmqcli.broker.services.pop.waiting import ALL_QUEUES, Waiting
+from rmqcli.broker.services.retries import DLQ_QUEUES, put_dead_letter
+from rmqcli.broker.store.readiness import InThread
+from rmqcli.broker.store.values import GetResult, GetStatus
+from rmqcli.codec.core.record_writer import QueueRun
+from rmqcli.codec.names import dlq_topic
+from rmqcli.codec.receipt_handle import (
+    NORMAL,
+    ORDER_QUEUE,
+    RETRY_V1,
+    RETRY_V2,
+    REVIVE_QUEUES,
+    ReceiptHandle,
+    pop_retry_topic,
+)
+
+RETRY_FIRST = 5
+"""One of so many pops looks at the retry topics first (Java `popFromRetryProbability`, 20 %)."""
+REVIVED_AT_ONCE = 32
+"""Messages that are stored again before other tasks run."""
+RETRY_MS = 1000
+LONGEST_SLEEP_SECONDS = 60.0
+AGAIN_SECONDS = 60.0
+"""Minimum time between two log lines about the same trouble."""
+
+_log = logging.getLogger(__name__)
+_WRONG = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
+
+
+class _Source(NamedTuple):
+    """A queue that a pop looks at."""
+
+    topic: str
+    retry: str
+    queue_id: int
+
+
+class _Read(NamedTuple):
+    """The result of reading a queue from `start` on."""
+
+    source: _Source
+    queue: PopQueue
+    start: int
+    result: GetResult
+
+
+class Pops:
+    """The pops of one broker."""
+
+    def __init__(self, broker: BrokerContext, root: Path, in_thread: InThread, disk: Disk) -> None:
+        self._broker = broker
+        self.in_flight = InFlight()
+        self.orders = Orders()
+        self.waiting = Waiting()
+        self._saved = SavedPops(broker, self.in_flight, self.orders, root, in_thread, disk)
+        self._revive_queue = -1
+        self._ahead_ms = 0
+        self._pause: trio.CancelScope | None = None
+        self._has_news = False
+        self._sleeps_until = 0.0
+        self.must_save = False
+        """True if a group has begun where it would not begin again."""
+        self._told_full = self._told_refused = -AGAIN_SECONDS
+
+    # --- what requests call
+
+    def pop(self, request: PopRequest) -> PopResult:
+        """Lend messages; none if there are none. Raises NotReady before it changes anything."""
+        if request.order:
+            return self._pop_in_order(request)
+        reads, rest = self._read(request)
+        self._revive_queue = (self._revive_queue + 1) % REVIVE_QUEUES
+        result = PopResult(self._broker.now_ms(), request.invisible_ms, self._revive_queue)
+        result.rest = rest
+        for source, queue, start, found in reads:
+            queue.position = found.next_begin_offset
+            result.moved |= queue.position != start
+            self.in_flight.changed[queue] = None
+            if found.count:
+                offsets: Sequence[int] = range(start, queue.position)
+                if found.count != len(offsets):
+                    offsets = [offset for offset, _ in records_of(found.views)]
+                due = self.steady_ms() + request.invisible_ms
+                self.in_flight.add(queue, offsets, result.pop_time, request.invisible_ms, due)
+                part = PoppedPart(source.topic, source.retry, source.queue_id, offsets, found.views)
+                self._lent(result, part, found, request.group)
+        if result.parts:
+            self._wake_before(self.steady_ms() + request.invisible_ms)
+        return result
+
+    def pop_now(self, request: PopRequest) -> PopResult:
+        """Lend messages, and wake the next pop that waits if some are left. Raises NotReady, as `pop` does.
+
+        If `must_save` is True then, await `save_first` before they are sent.
+        """
+        found = self.pop(request)
+        if found.count and found.rest:
+            self.waiting.wake_next(request.topic, request.group, request.queue_id)
+        return found
+
+    async def save_first(self) -> None:
+        """Save where groups began. Raises OSError."""
+        if self.must_save:
+            self.must_save = False
+            try:
+                await self._broker.files.save_offsets()
+            except BaseException:
+                self.must_save = True
+                raise
+
+    async def receive(
+        self, request: PopRequest, until: float, session: Hashable = None, found: PopResult | None = None
+    ) -> PopResult | None:
+        """Lend messages, or wait for some until a time of trio's clock; the result is empty if none arrived. Return
+        None if too many pops wait.
+
+        One that is cancelled while it waits has lent nothing. `found` is the result of a pop just before.
+        """
+        when_ready, waiting = self._broker.store.when_ready, self.waiting
+        last = await when_ready(self.pop_now, request) if found is None else found
+        await self.save_first()
+        if last.count or until <= trio.current_time():
+            return last
+        if not waiting.has_room(request.group, request.topic, request.queue_id, session):
+            return None
+        codes = request.wanted.codes
+        with waiting.waiter(request.group, request.topic, request.queue_id, codes, session) as waiter:
+            while not last.count and not waiter.is_released:
+                if last.moved and last.rest:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    with trio.move_on_at(until):
+                        await waiter.wait()
+                is_over = until <= trio.current_time()
+                if not waiter.is_released:
+                    last = await when_ready(self.pop_now, request)
+                if is_over:
+                    break
+        await self.save_first()
+        return last
+
+    def ack(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
+        """Acknowledge a message. Return False if it is not in flight under this handle: the acknowledgement is late,
+        or a repeated one."""
+        stored = handle.topic(group, topic)
+        if handle.is_order:
+            return self._ack_in_order(group, stored, handle)
+        queue = self._known(group, stored, handle.queue_id)
+        if self.in_flight.point_of(queue, handle.offset, handle.pop_time) is None:
+            return self._saved.java.acked(group, stored, handle)
+        assert queue is not None
+        self._done(queue, handle.offset)
+        return True
+
+    def ack_all(self, group: str, topic: str, handles: Iterable[ReceiptHandle]) -> list[bool]:
+        """Acknowledge messages, as `ack` does."""
+        return [self.ack(group, topic, handle) for handle in handles]
+
+    def change(
+        self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
+    ) -> ReceiptHandle | None:
+        """Lend a message for another time from now on. Return its new handle; None if it is not in flight under this
+        one."""
+        stored, due = handle.topic(group, topic), self.steady_ms() + invisible_ms
+        if handle.is_order:
+            key = group, stored, handle.queue_id
+            if not self.orders.change(key, handle.offset, handle.pop_time, due):
+                return None
+            self._wake_before(due)
+            past = self._broker.now_ms() - handle.pop_time
+            return handle._replace(invisible_time=past + invisible_ms)
+        queue = self._known(group, stored, handle.queue_id)
+        if queue is None or self.in_flight.point_of(queue, handle.offset, handle.pop_time) is None:
+            return None
+        # Another time than that of the old handle, which has no effect any more.
+        pop_time = max(self._broker.now_ms(), handle.pop_time + 1)
+        self.in_flight.change(queue, handle.offset, pop_time, invisible_ms, due)
+        self._wake_before(due)
+        return handle._replace(pop_time=pop_time, invisible_time=invisible_ms)
+
+    async def release(self, group: str, topic: str, handle: ReceiptHandle, *, counts: bool = False) -> bool:
+        """Let a message be popped again now; with `counts`, as after another attempt. Return False if it is not in
+        flight under this handle."""
+        stored = handle.topic(group, topic)
+        if handle.is_order:
+            key = group, stored, handle.queue_id
+            now = self.steady_ms()
+            if not self.orders.change(key, handle.offset, handle.pop_time, now, delivered=counts):
+                return False
+            self.waiting.wake_group(topic, group)
+            return True
+        queue = self._known(group, stored, handle.queue_id)
+        point = self.in_flight.point_of(queue, handle.offset, handle.pop_time)
+        if queue is None or point is None:
+            return False
+        return await self._store_again(queue, handle.offset, point, attempts=int(counts))
+
+    async def to_dead_letters(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
+        """Store a message in the dead-letter topic of the group, and acknowledge it. Return False if it is not in
+        flight under this handle, or gone. Raises Refusal if the store refuses it."""
+        await self._ensure(dlq_topic(group), DLQ_QUEUES)
+        moved: bool = await self._broker.store.when_ready(self._to_dead_letters, group, topic, handle)
+        return moved
+
+    def _to_dead_letters(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
+        stored = handle.topic(group, topic)
+        key = group, stored, handle.queue_id
+        if handle.is_order:
+            block = self.orders.get(key)
+            is_lent = block is not None and block.is_lent(handle.offset, handle.pop_time)
+        else:
+            queue = self._known(*key)
+            is_lent = self.in_flight.point_of(queue, handle.offset, handle.pop_time) is not None
+        message = lent(self._broker, PopQueue(key, 0), handle.offset) if is_lent else None
+        if message is not None:
+            put_dead_letter(self._broker, message, group, topic)
+        return self.ack(group, topic, handle) and message is not None
+
+    def peek(self, request: PopRequest) -> PopResult:
+        """Return the messages of the next pop without lending them. Raises NotReady."""
+        result = PopResult(self._broker.now_ms(), 0, 0)
+        reads, result.rest = self._read(request)
+        for source, _, start, found in reads:
+            if found.count:
+                offsets: Sequence[int] = range(start, start + found.count)
+                if found.count != found.next_begin_offset - start:
+                    offsets = [offset for offset, _ in records_of(found.views)]
+                part = PoppedPart(source.topic, source.retry, source.queue_id, offsets, found.views)
+                self._lent(result, part, found, request.group)
+        return result
+
+    def has_messages(self, request: PopRequest) -> bool:
+        """Return True if a pop would look at a queue with messages behind its position."""
+        search = self._broker.store.search
+        for source in self._sources(request):
+            key = request.group, source.topic, source.queue_id
+            if request.order:
+                block = self.orders.get(key)
+                if block is not None and block.is_blocked(request.attempt_id, self.steady_ms()):
+                    continue
+            start = self._queue(source, request).position
+            if search.max_offset(source.topic, source.queue_id) > start:
+                return True
+        return False
+
+    async def notified(self, request: PopRequest, until: float, session: Hashable = None) -> bool | None:
+        """Return True once there are messages, False if there are none until a time of trio's clock, and None if
+        too many pops wait."""
+        when_ready, waiting = self._broker.store.when_ready, self.waiting
+        if await when_ready(self.has_messages, request):
+            return True
+        if until <= trio.current_time():
+            return False
+        if not waiting.has_room(request.group, request.topic, request.queue_id, session):
+            return None
+        with waiting.waiter(request.group, request.topic, request.queue_id, None, session) as waiter:
+            while until > trio.current_time():
+                with trio.move_on_at(until):
+                    await waiter.wait()
+                if await when_ready(self.has_messages, request):
+                    # It takes nothing: a waiting pop may.
+                    waiting.wake_next(request.topic, request.group, request.queue_id)
+                    return True
+        return False
+
+    # --- what others ask
+
+    def position(self, group: str, topic: str, queue_id: int) -> int:
+        """Return the offset of the next pop, or else the committed offset; -1 if there is none."""
+        queue = self._known(group, topic, queue_id)
+        return self._broker.offsets.query(group, topic, queue_id) if queue is None else queue.position
+
+    def steady_ms(self) -> int:
+        """Return the time in which due times are kept."""
+        return round(trio.current_time() * 1000) + self._ahead_ms
+
+    def hurry(self, milliseconds: int) -> None:
+        """Let all times of messages be over so much earlier, for tests."""
+        self._ahead_ms += milliseconds
+        self._wake_service()
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic that is deleted: a new one with its name has other messages."""
+        self._remove(lambda key: key[1] == topic or real_topic(key[0], key[1]) == topic)
+        self.waiting.release_topic(topic)
+
+    def remove_group(self, group: str) -> None:
+        """Forget a group whose offsets are deleted."""
+        self._remove(lambda key: key[0] == group)
+
+    def _remove(self, is_gone: Callable[[QueueKey], bool]) -> None:
+        for queue in [queue for queue in self.in_flight if is_gone(queue.key)]:
+            self.in_flight.remove(queue)
+        for key in [key for key, _ in self.orders.items() if is_gone(key)]:
+            self.orders.remove(key)
+
+    def arrived(self, stored: QueueRun) -> None:
+        """Wake waiting pops. This is an arrival listener of the store."""
+        self.waiting.arrived(stored)
+        if self._saved.java.arrived(stored):
+            self._wake_service()
+
+    # --- files
+
+    def load(self, steady_ms: int) -> None:
+        """Read the files, once tables and store are loaded. `steady_ms` is the time now. Blocks."""
+        self._saved.load(steady_ms)
+
+    def settle(self) -> None:
+        """Write the acknowledged prefixes into the table of offsets."""
+        self._saved.settle()
+
+    async def save(self) -> None:
+        """Save what changed. Raises OSError."""
+        await self._saved.save(self.steady_ms())
+
+    async def run_saves(self, period_ms: int) -> None:
+        """Run the service that saves."""
+        await self._saved.run(period_ms, self.save)
+
+    # --- reading
+
+    def _sources(self, request: PopRequest) -> Iterator[_Source]:
+        """Return the queues that a pop looks at, in order."""
+        if request.order:
+            yield from self._queues_of(request.topic, NORMAL, request.queue_id)
+            return
+        is_retry_first = self._broker.rng.randrange(RETRY_FIRST) == 0
+        if not is_retry_first:
+            yield from self._queues_of(request.topic, NORMAL, request.queue_id)
+        for flag in (RETRY_V1, RETRY_V2):
+            yield from self._queues_of(pop_retry_topic(request.group, request.topic, flag), flag, ALL_QUEUES)
+        if is_retry_first:
+            yield from self._queues_of(request.topic, NORMAL, request.queue_id)
+
+    def _queues_of(self, topic: str, retry: str, queue_id: int) -> Iterator[_Source]:
+        config = self._broker.topics.get(topic)
+        count = 0 if config is None else config.read_queue_nums
+        if queue_id >= 0:
+            yield _Source(topic, retry, queue_id)
+        elif count > 0:
+            first = self._broker.rng.randrange(count)
+            for number in range(count):
+                yield _Source(topic, retry, (first + number) % count)
+
+    def _read(self, request: PopRequest) -> tuple[list[_Read], int]:
+        """Return what a pop finds, and the number of messages that it leaves."""
+        search, in_flight = self._broker.store.search, self.in_flight
+        reads: list[_Read] = []
+        left, rest = request.max_messages, 0
+        for source in self._sources(request):
+            queue = self._queue(source, request)
+            start, high = queue.position, search.max_offset(source.topic, source.queue_id)
+            if start == high:
+                continue
+            room = min(left, queue.room, MOST - len(in_flight) - (request.max_messages - left))
+            if room <= 0:
+                rest += max(high - start, 0)
+                if left:
+                    self._tell_full(queue)
+                continue
+            found = self._get(source, start, room, request)
+            if found.status in _WRONG:
+                _log.warning(
+                    "%s pops queue %d of %s from offset %d on instead of %d",
+                    *(queue.group, queue.queue_id, queue.topic, found.next_begin_offset, start),
+                )
+                start = found.next_begin_offset
+                found = self._get(source, start, room, request)
+            elif found.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
+                continue
+            reads.append(_Read(source, queue, start, found))
+            left -= found.count
+            rest += max(found.max_offset - found.next_begin_offset, 0)
+        return reads, rest
+
+    def _get(self, source: _Source, start: int, room: int, request: PopRequest) -> GetResult:
+        codes, sql = request.wanted
+        return self._broker.store.reader.get(
+            source.topic,
+            source.queue_id,
+            start,
+            room,
+            accepts_code=None if codes is None else codes.__contains__,
+            accepts_record=None if sql is None else sql.accepts_record,
+            accepts_extension=None if sql is None else sql.accepts_extension,
+        )
+
+    def _known(self, group: str, topic: str, queue_id: int) -> PopQueue | None:
+        """Return a queue that was popped, at the position to which the group was moved meanwhile, if it was."""
+        queue = self.in_flight.find(group, topic, queue_id)
+        told = -1 if queue is None else self._broker.offsets.query(group, topic, queue_id)
+        return queue if queue is not None and self.in_flight.follow(queue, told) else None
+
+    def _queue(self, source: _Source, request: PopRequest) -> PopQueue:
+        """Return a queue as the group pops it, from its first pop on."""
+        group, (topic, retry, queue_id) = request.group, source
+        queue = self._known(group, topic, queue_id)
+        if queue is not None:
+            return queue
+        offset = self._broker.offsets.query(group, topic, queue_id)
+        if offset < 0:
+            offset = self._first_offset(topic, queue_id, is_first=request.from_start or retry != NORMAL)
+            self._broker.offsets.commit(group, topic, queue_id, offset)
+        queue = PopQueue((group, topic, queue_id), offset)
+        self.in_flight.add_queue(queue)
+        return queue
+
+    def _first_offset(self, topic: str, queue_id: int, *, is_first: bool) -> int:
+        store = self._broker.store
+        low = store.search.min_offset(topic, queue_id)
+        if is_first:
+            return low
+        entries = store.search.consume_queue_entries(topic, queue_id, 0, 1) if low == 0 else []
+        if low == 0 and (not entries or not store.reader.is_in_disk(entries[0][0])):
+            return 0
+        # A group that would begin elsewhere after a crash would not get what it was lent before.
+        self.must_save = True
+        return max(store.search.max_offset(topic, queue_id) - 1, low)
+
+    def _lent(self, result: PopResult, part: PoppedPart, found: GetResult, group: str) -> None:
+        result.parts.append(part)
+        result.count += len(part.offsets)
+        result.size += found.size
+        result.end = max(result.end, found.end)
+        rates = self._broker.rates
+        rates.found += 1
+        rates.transferred += found.count
+        self._broker.statistics.got(part.topic, part.queue_id, group, found.count, found.size)
+
+    def _tell_full(self, queue: PopQueue) -> None:
+        now = trio.current_time()
+        if now - self._told_full >= AGAIN_SECONDS:
+            self._told_full = now
+            text = "%s has %d messages of queue %d of %s in flight, the broker %d: it gets no more until some of them "
+            text += "are acknowledged or over"
+            _log.warning(
+                text, queue.group, len(queue.in_flight), queue.queue_id, queue.topic, len(self.in_flight)
+            )
+
+    # --- FIFO
+
+    def _pop_in_order(self, request: PopRequest) -> PopResult:
+        broker, now = self._broker, self.steady_ms()
+        result = PopResult(broker.now_ms(), request.invisible_ms, ORDER_QUEUE)
+        reads: list[tuple[_Source, QueueKey, int, GetResult]] = []
+        left = request.max_messages
+        for source in self._sources(request):
+            key = request.group, source.topic, source.queue_id
+            block = self.orders.get(key)
+            if block is not None and block.is_blocked(request.attempt_id, now):
+                continue
+            start = self._order_position(source, request)
+            high = broker.store.search.max_offset(source.topic, source.queue_id)
+            if start == high:
+                continue
+            if left <= 0:
+                result.rest += max(high - start, 0)
+                continue
+            found = self._get(source, start, left, request)
+            if found.status in _WRONG:
+                found = self._get(source, found.next_begin_offset, left, request)
+            if found.status is not GetStatus.NO_MATCHED_LOGIC_QUEUE:
+                reads.append((source, key, start, found))
+                left -= found.count
+                result.rest += max(found.max_offset - found.next_begin_offset, 0)
+        for source, key, start, found in reads:
+            self._lend_in_order(result, request, source, key, start, found)
+        return result
+
+    def _order_position(self, source: _Source, request: PopRequest) -> int:
+        offset = self._broker.offsets.query(request.group, source.topic, source.queue_id)
+        return self._queue(source, request).position if offset < 0 else offset
+
+    def _lend_in_order(
+        self,
+        result: PopResult,
+        request: PopRequest,
+        source: _Source,
+        key: QueueKey,
+        start: int,
+        found: GetResult,
+    ) -> None:
+        group, topic, queue_id = key
+        records = list(records_of(found.views))
+        if not records:
+            if found.next_begin_offset != start:
+                self._broker.offsets.commit(group, topic, queue_id, found.next_begin_offset)
+                result.moved = True
+            return
+        offsets = [offset for offset, _ in records]
+        due = self.steady_ms() + request.invisible_ms
+        block = self.orders.lend(key, offsets, result.pop_time, request.invisible_ms, due, request.attempt_id)
+        shown = [(offset, record) for offset, record in records if offset not in block.acked]
+        if not shown:
+            # All of it was acknowledged out of order.
+            self.orders.remove(key)
+            self._broker.offsets.commit(group, topic, queue_id, found.next_begin_offset)
+            result.moved = True
+            return
+        part = PoppedPart(
+            topic,
+            source.retry,
+            queue_id,
+            [offset for offset, _ in shown],
+            [record for _, record in shown],
+            block.counts,
+        )
+        self._lent(result, part, found, group)
+        self._wake_before(due)
+
+    def _ack_in_order(self, group: str, stored: str, handle: ReceiptHandle) -> bool:
+        key = group, stored, handle.queue_id
+        offsets = self._broker.offsets
+        following = self.orders.ack(key, handle.offset, handle.pop_time)
+        if following is None:
+            # The block may have been lost in a crash; what the group is to get next was lent before.
+            is_next = self.orders.get(key) is None and offsets.query(*key) == handle.offset
+            if not is_next:
+                return False
+            following = handle.offset + 1
+        if following > offsets.query(*key):
+            offsets.commit(*key, following)
+        block = self.orders.get(key)
+        if block is None or not block.is_blocked(None, self.steady_ms()):
+            self.waiting.wake_group(real_topic(group, stored), group)
+        return True
+
+    # --- the end of the time
+
+    def _done(self, queue: PopQueue, offset: int) -> None:
+        was_full = queue.room <= 0 or len(self.in_flight) >= MOST
+        self.in_flight.done(queue, offset)
+        if was_full:
+            self.waiting.wake_group(real_topic(queue.group, queue.topic), queue.group)
+
+    async def _store_again(self, queue: PopQueue, offset: int, point: CheckPoint, *, attempts: int) -> bool:
+        """Store a message again that is still in flight by its check point, and let it leave. Return False if the
+        store refuses it. Raises OSError."""
+        while True:
+            needed = await self._broker.store.when_ready(self._try_again, queue, offset, point, attempts)
+            if isinstance(needed, bool):
+                return needed
+            await self._ensure(*needed)
+
+    def _try_again(
+        self, queue: PopQueue, offset: int, point: CheckPoint, attempts: int
+    ) -> bool | tuple[str, int]:
+        """Return a topic, and its number of queues, if it has to be created first."""
+        broker = self._broker
+        if queue.in_flight.get(offset) is not point:
+            return True
+        is_wanted = queue.group in broker.groups and real_topic(queue.group, queue.topic) in broker.topics
+        message = lent(broker, queue, offset) if is_wanted else None
+        if message is None:
+            text = "%s does not get the message %d of queue %d of %s again: it is gone"
+            _log.info(text, queue.group, offset, queue.queue_id, queue.topic)
+        else:
+            topic, queues = needed_topic(broker, queue, message, attempts=attempts)
+            if topic not in broker.topics:
+                return topic, queues
+            if not store_again(broker, queue, message, topic, point.pop_time, attempts=attempts):
+                return False
+        self._done(queue, offset)
+        return True
+
+    async def _ensure(self, topic: str, queues: int) -> None:
+        """Create a topic, unless it exists, and save that before a message is stored in it. Raises OSError."""
+        config, made = self._broker.topics.ensure(topic, queues)
+        if made:
+            self._broker.files.topics_changed()
+            self._broker.announcer.announce([config])
+        await self._broker.files.save_changed()
+
+    async def _take_back(self) -> None:
+        """Store the messages again whose time is over, and wake the pops of FIFO queues that are free."""
+        for group, topic, _ in list(self.orders.freed(self.steady_ms())):
+            self.waiting.wake_group(real_topic(group, topic), group)
+        done = 0
+        while (due := self.in_flight.take_due(self.steady_ms())) is not None:
+            queue, point = due
+            try:
+                for offset in point.offsets:
+                    if queue.in_flight.get(offset) is not point:
+                        continue
+                    if not await self._store_again(queue, offset, point, attempts=1):
+                        self._tell_refused(queue, offset)
+                        break
+                    done += 1
+                    if done % REVIVED_AT_ONCE == 0:
+                        await trio.lowlevel.checkpoint()
+            finally:
+                if point.left:
+                    self.in_flight.put_back(queue, point, self.steady_ms() + RETRY_MS)
+
+    def _tell_refused(self, queue: PopQueue, offset: int) -> None:
+        now = trio.current_time()
+        if now - self._told_refused >= AGAIN_SECONDS:
+            self._told_refused = now
+            text = "%s gets the message %d of queue %d of %s again later: the store refuses it now"
+            _log.error(text, queue.group, offset, queue.queue_id, queue.topic)
+
+    def _wake_before(self, due: float) -> None:
+        if due < self._sleeps_until:
+            self._wake_service()
+
+    def _wake_service(self) -> None:
+        self._has_news = True
+        if self._pause is not None:
+            self._pause.cancel()
+
+    async def run(self) -> None:
+        """Run the service that takes back messages whose time is over."""
+        while True:
+            self._has_news = False
+            wait = LONGEST_SLEEP_SECONDS
+            if not self._broker.is_slave:
+                await self._broker.store.when_ready(self._saved.java.read, self.steady_ms())
+                await self._take_back()
+                dues = [due for due in (self.in_flight.next_due(), self.orders.next_due()) if due is not None]
+                wait = min([wait, *(max(due - self.steady_ms(), 0) / 1000 for due in dues)])
+            self._sleeps_until = self.steady_ms() + wait * 1000
+            with trio.move_on_after(0 if self._has_news else wait) as self._pause:
+                await trio.sleep_forever()
+            self._pause = None
+            self._sleeps_until = 0.0
