@@ -55,8 +55,8 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
     named = defaultdict(list)
     for marker, lines in (("slow", SLOW), ("nightly", NIGHTLY)):
         for line in lines:
-            beginning, _, every = line.partition(" /")
-            named[beginning.partition("::")[0]].append((beginning, marker, line, int(every or 0)))
+            beginning, _, number = line.partition(" /")
+            named[beginning.partition("::")[0]].append((beginning, marker, line, int(number or 0)))
     used: set[str] = set()
     met: dict[str, int] = defaultdict(int)
     for item in items:
