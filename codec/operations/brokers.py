@@ -16,7 +16,7 @@ UPDATE_BROKER_CONFIG: Final = Operation(R.UPDATE_BROKER_CONFIG, "A→B", request
 GET_BROKER_CONFIG: Final = Operation(R.GET_BROKER_CONFIG, "A→B", reply=brokers.GetBrokerConfigResponseHeader, reply_body=PROPERTIES, access=(on_cluster(GET),))
 GET_BROKER_RUNTIME_INFO: Final = Operation(R.GET_BROKER_RUNTIME_INFO, "A→B", reply_body=route.KVTable, access=(on_cluster(GET),))
 GET_TIMER_CHECK_POINT: Final = Operation(R.GET_TIMER_CHECK_POINT, "slave→B", reply_body=bytes, access=(on_cluster(GET),))
-GET_TIMER_METRICS: Final = Operation(R.GET_TIMER_METRICS, "slave→B", reply_body=stats.TimerMetricsSerializeWrapper, access=(on_cluster(GET),))
+GET_TIMER_METRICS: Final = Operation(R.GET_TIMER_METRICS, "slave/A→B", reply_body=stats.TimerMetricsSerializeWrapper, access=(on_cluster(GET),))
 VIEW_BROKER_STATS_DATA: Final = Operation(R.VIEW_BROKER_STATS_DATA, "A→B", request=brokers.ViewBrokerStatsDataRequestHeader, reply_body=stats.BrokerStatsData, access=(on_cluster(GET),))
 DELETE_EXPIRED_COMMITLOG: Final = Operation(R.DELETE_EXPIRED_COMMITLOG, "A→B", access=(on_cluster(UPDATE),))
 CHECK_ROCKSDB_CQ_WRITE_PROGRESS: Final = Operation(R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, "A→B", request=brokers.CheckRocksdbCqWriteProgressRequestHeader, reply_body=bytes, access=(on_cluster(GET),))

@@ -61,9 +61,9 @@ def top(
     shows the keys: filter, sort, scroll, groups, topics or brokers. A broker that does not respond does not
     end the command: its groups and topics remain, dimmed, with the time since its loss.
 
-    Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then; JSON
-    has one list per line. These figures cover the brokers that respond; with --once, the exit code is 3 if
-    one does not.
+    Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then, waiting
+    timer messages of a topic or broker; JSON has one list per line. These figures cover the brokers that
+    respond; with --once, the exit code is 3 if one does not.
     """
     from rmqcli.top.view import COLUMNS, KINDS, View
 
@@ -156,4 +156,5 @@ def _columns(what: str) -> Sequence[Column]:
         Column(
             "", "lostSeconds", lambda since: "" if since is None else f"lost {age(since)} ago", whole=True
         ),
+        Column("TIMERS", "timers", short_number, number=True, minor=True),
     ]

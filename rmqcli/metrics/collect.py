@@ -20,7 +20,7 @@ from rmqcli.client.admin.values import BrokerLag
 from rmqcli.codec.bodies.route import ClusterInfo
 from rmqcli.codec.message import DLQ_PREFIX, RETRY_PREFIX
 from rmqcli.doctor.survey import LostBroker, Seen, places_of
-from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, UP, Sample
+from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, TIMERS, UP, Sample
 from rmqcli.metrics.rates import group_samples, rate_samples, topic_samples
 from rmqcli.metrics.runtime import runtime_samples
 
@@ -115,6 +115,7 @@ async def _read(admin: Admin, survey: Survey, samples: list[Sample], max_series:
     lags, groups = await _groups(admin, survey)
     samples += group_samples(survey.clusters, lags, groups, admin.instance.now_ms())
     topics = await _topics(admin, survey, samples)
+    samples += await _timers(admin, survey)
     # Rates cost a request for each topic and group, and would be dropped beyond the limit.
     if len(samples) < max_series:
         consumed = {(one.broker, one.queue.topic, one.group) for one in lags}
@@ -159,6 +160,17 @@ async def _groups(admin: Admin, survey: Survey) -> tuple[list[BrokerLag], dict[s
     with suppress(ClientError):
         groups = {one.name: one for one in await admin.groups.summaries(failures=survey.failures)}
     return lags, groups
+
+
+async def _timers(admin: Admin, survey: Survey) -> list[Sample]:
+    with suppress(ClientError):
+        found = await admin.topics.timers(survey.masters, failures=survey.failures)
+        return [
+            Sample(TIMERS, (survey.clusters[name], name, topic), count)
+            for name, counts in found.items()
+            for topic, count in sorted(counts.items())
+        ]
+    return []
 
 
 async def _topics(admin: Admin, survey: Survey, samples: list[Sample]) -> dict[str, Sequence[str]]:

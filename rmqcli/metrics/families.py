@@ -39,6 +39,7 @@ RETRY_OFFSET = Family("rocketmq_topic_retry_offset", "The same of a retry topic"
 DLQ_OFFSET = Family(
     "rocketmq_topic_dlq_offset", "The same of a dead-letter topic", ("cluster", "broker", "group")
 )
+TIMERS = Family("rocketmq_timing_messages", "Timer messages that wait for a topic", TOPIC)
 PRODUCER_TPS = Family("rocketmq_producer_tps", "Messages stored per second, last minute", TOPIC)
 PRODUCER_SIZE = Family("rocketmq_producer_message_size", "Bytes stored per second, last minute", TOPIC)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -42,7 +42,7 @@ def application_topics(names: Iterable[str], info: ClusterInfo) -> list[str]:
 
 class TopicTotal(NamedTuple):
     """The queues and messages of a topic on all brokers; `last` is the store time of its last message, 0
-    without one.
+    without one. `timers` are messages that wait for their time, None if no broker reports them.
     """
 
     topic: str
@@ -50,6 +50,7 @@ class TopicTotal(NamedTuple):
     queues: int
     messages: int
     last: int
+    timers: int | None = None
 
 
 async def listed_topics(admin: Admin, *, everything: bool) -> list[str]:
@@ -77,7 +78,20 @@ async def topic_totals(admin: Admin, topics: Sequence[str], failures: Failures) 
     for error in lost.values():
         if not isinstance(error, NoRoute) and not failures:
             raise error
-    return list(found.values())
+    waiting = await timers_of(admin, failures)
+    return [one._replace(timers=waiting(one.topic)) for one in found.values()]
+
+
+async def timers_of(
+    admin: Admin, failures: Failures, seats: Mapping[str, str] | None = None
+) -> Callable[[str], int | None]:
+    """Return a function that returns how many timer messages wait for a topic on the masters, or those in
+    `seats`; None if no broker reports it.
+    """
+    found: dict[str, dict[str, int]] = {}
+    with suppress(ClientError):  # no broker responds: `failures` has the errors
+        found = await admin.topics.timers(seats, failures=failures)
+    return lambda topic: sum(counts.get(topic, 0) for counts in found.values()) if found else None
 
 
 async def _total(admin: Admin, topic: str, failures: Failures) -> TopicTotal:

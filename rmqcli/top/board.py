@@ -15,7 +15,9 @@ GONE = "the name server no longer knows it"
 
 
 class Row(NamedTuple):
-    """A line of `rmq top`. `lost_at`: the time since when a contributing broker is lost."""
+    """A line of `rmq top`. `lost_at`: the time since when a contributing broker is lost. `timers` are timer
+    messages that wait.
+    """
 
     name: str
     group: str | None
@@ -24,6 +26,7 @@ class Row(NamedTuple):
     figure: int | None
     trend: Trend
     lost_at: float | None = None
+    timers: int | None = None
 
     def value(self, column: str) -> Any:
         """Return the value to sort by, None if it is unknown."""
@@ -134,7 +137,7 @@ class Board:
         return min(times if one.lost_at is None else [*times, one.lost_at], default=None)
 
     def _row(self, one: _Known, figures: Carried) -> Row:
-        return Row(*figures[:5], one.trend, self._lost_at(one))
+        return Row(*figures[:5], one.trend, self._lost_at(one), figures.timers)
 
 
 def chosen(rows: Iterable[Row], column: str, text: str = "", *, backwards: bool = False) -> list[Row]:
@@ -155,4 +158,4 @@ def plain(row: Row, now: float) -> list[Any]:
     change = None if lost or trend.change is None else round(trend.change, 2)
     eta = None if lost or trend.eta is None else round(trend.eta, 1)
     since = None if row.lost_at is None else round(now - row.lost_at, 1)
-    return [*row[:5], change, eta, list(trend.values), lost, since]
+    return [*row[:5], change, eta, list(trend.values), lost, since, row.timers]

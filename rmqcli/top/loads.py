@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rmqcli.client import Admin, BrokerSummary, ClientError
 from rmqcli.codec.bodies.route import ClusterInfo
 from rmqcli.codec.codes import MASTER_ID
-from rmqcli.plans.topics import application_topics, topic_rates
+from rmqcli.plans.topics import application_topics, timers_of, topic_rates
 
 Failures = dict[str, ClientError]
 
@@ -19,6 +19,7 @@ class Carried(NamedTuple):
 
     Rates are messages per second, None if unknown. `figure` is the value whose trend is shown: the lag, or
     for a broker its incoming rate. `brokers` contribute to the figures. `lost`: there are no figures.
+    `timers` are timer messages that wait.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Carried(NamedTuple):
     figure: int | None
     brokers: frozenset[str] = frozenset()
     lost: bool = False
+    timers: int | None = None
 
 
 class Reading(NamedTuple):
@@ -57,7 +59,13 @@ async def of_topics(admin: Admin) -> Reading:
     failures: Failures = {}
     info = await admin.brokers.cluster_info()
     found = await topic_rates(admin, application_topics(await admin.topics.names(), info), failures)
-    rows = [Carried(one.topic, one.group, one.in_tps, one.out_tps, one.lag, one.brokers) for one in found]
+    waiting = await timers_of(admin, failures)
+    rows = [
+        Carried(
+            *(one.topic, one.group, one.in_tps, one.out_tps, one.lag, one.brokers), timers=waiting(one.topic)
+        )
+        for one in found
+    ]
     return Reading(rows, _masters(info), failures)
 
 
@@ -77,7 +85,9 @@ def _of_broker(found: BrokerSummary) -> Carried:
         return Carried(name, None, None, None, None, frozenset({name}), lost=True)
     came = _first(table.get("putTps"))
     went = _first(table.get("getTransferredTps") or table.get("getTransferedTps"))  # of 5.x, of 4.x
-    return Carried(name, None, came, went, None if came is None else round(came), frozenset({name}))
+    rate, waiting = None if came is None else round(came), _first(table.get("timerCongestNum"))
+    timers = None if waiting is None else round(waiting)
+    return Carried(name, None, came, went, rate, frozenset({name}), timers=timers)
 
 
 def _label(found: BrokerSummary) -> str:

@@ -18,7 +18,7 @@ from rmqcli.top.view import HELP, View
 
 _GAP: Final = 2
 _TREND_LEAST: Final = 6  # characters
-_DROPPED: Final = ("trend", "in", "out", "eta", "change")  # in this order
+_DROPPED: Final = ("trend", "timers", "in", "out", "eta", "change")  # in this order
 
 
 class _Column(NamedTuple):
@@ -74,6 +74,7 @@ def _columns(view: View, rows: Sequence[Row], now: float) -> list[_Column]:
         _Column("lag", title("lag", figure), [short_number(row.figure) for row in rows]),
         _Column("change", title("change", "CHANGE/S"), [signed(row.trend.change) for row in rows]),
         _Column("eta", title("eta", "ETA"), [_eta(row) for row in rows]),
+        _Column("timers", "TIMERS", [short_number(row.timers) if row.timers else "" for row in rows]),
         _Column("trend", "TREND", [sparkline(row.trend.values) for row in rows], True),
         _Column("lost", "", [_lost(row, now) for row in rows], True),
     ]

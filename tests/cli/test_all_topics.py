@@ -22,8 +22,8 @@ def test_totals_of_all_topics(rmq: Run, topic: str) -> None:
     rmq("send", topic, "-q", "0", stdin=b"a\nb\n")
     rmq("send", topic, "c", "-q", "2")
     shown = rmq("topic", "stats")
-    ((_, brokers, queues, messages, last),) = [row for row in shown.lines if row[0] == topic]
-    assert (brokers, queues, messages, int(last) > 0) == ("1", "4", "3", True)
+    ((_, brokers, queues, messages, last, timers),) = [row for row in shown.lines if row[0] == topic]
+    assert (brokers, queues, messages, int(last) > 0, timers) == ("1", "4", "3", True, "0")
     total = sum(int(row[3]) for row in shown.lines)
     assert shown.err.startswith(f"{len(shown.lines)} topic") and f", {total:,} message" in shown.err
     assert len(rmq("topic", "stats", "--all", "--json").json) > len(shown.lines)

@@ -129,6 +129,32 @@ def test_a_time_that_is_none(with_timers: Run) -> None:
     assert refused.err.startswith("rmq: --at yesterday: expected an ISO time such as @2030-01-01T08:00, ")
 
 
+# --- how many wait
+
+
+def test_the_backlog_of_timers(with_timers: Run) -> None:
+    for topic in ("orders", "orders", "calls"):
+        assert with_timers("send", topic, "x", "--delay", "1h").code == 0
+    shown = with_timers("topic", "stats", "--json").json
+    assert {one["topic"]: one["timers"] for one in shown} == {"orders": 2, "calls": 1}
+    assert with_timers("topic", "stats", "orders").err == "2 timer messages waiting for orders\n"
+    shown = with_timers("top", "topics", "--once", "--interval", "0.1", "--json").json
+    assert {one["name"]: one["timers"] for one in shown} == {"orders": 2, "calls": 1}
+    shown = with_timers("top", "brokers", "--once", "--interval", "0.1", "--json").json
+    assert [one["timers"] for one in shown] == [3]
+
+
+def test_a_broker_of_4_9_has_no_backlog(rmq: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(HANDLERS, RequestCode.GET_TIMER_METRICS)
+    with embedded_in_thread(auto_create_topic_enable=True) as cluster:
+        monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+        assert rmq("send", "orders", "x").code == 0
+        shown = rmq("topic", "stats", "--json")
+        assert (shown.code, [one["timers"] for one in shown.json]) == (0, [None])
+        shown = rmq("topic", "stats", "orders")
+        assert (shown.code, shown.err) == (0, "")
+
+
 # --- recalls
 
 

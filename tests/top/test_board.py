@@ -83,7 +83,7 @@ def test_a_row_that_is_lost_by_itself() -> None:
     for now in (2.0, 4.0):
         board.update(reading(refused), now)
         assert seen(board) == [("g", 40, 2.0)]
-    assert plain(board.answered[0], 5.0) == ["g", None, None, None, None, None, None, [40], True, 3.0]
+    assert plain(board.answered[0], 5.0) == ["g", None, None, None, None, None, None, [40], True, 3.0, None]
 
 
 def test_rows_that_are_deleted_go() -> None:

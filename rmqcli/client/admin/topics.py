@@ -11,6 +11,7 @@ from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.values import TopicChange, stored
 from rmqcli.client.errors import (
     UNREACHED,
+    BrokerRefused,
     ClientError,
     NoRoute,
     NotFound,
@@ -38,6 +39,7 @@ from rmqcli.codec.headers.topics import (
 )
 from rmqcli.codec.message import check_topic
 from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.brokers import GET_TIMER_METRICS
 from rmqcli.codec.operations.name_server import DELETE_KV_CONFIG, GET_KV_CONFIG, PUT_KV_CONFIG
 from rmqcli.codec.operations.operation import Operation
 from rmqcli.codec.operations.routes import DELETE_TOPIC_IN_NAMESRV, GET_ALL_TOPIC_LIST_FROM_NAMESERVER
@@ -125,6 +127,26 @@ class TopicAdmin(Area):
         """Return the topic table of every master (code 21), by broker name."""
         tables = await self.bodies(await self._admin.brokers.masters(), GET_ALL_TOPIC_CONFIG, None, failures)
         return {name: table.topic_config_table for name, table in tables.items()}
+
+    async def timers(
+        self, seats: Mapping[str, str] | None = None, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, dict[str, int]]:
+        """Return how many timer messages wait for each topic, by broker name (code 61).
+
+        `seats` are addresses by broker name; default: all masters. Brokers that refuse are left out, as those
+        of 4.9, which have no timers.
+        """
+
+        async def ask(address: str) -> dict[str, int] | None:
+            try:
+                answer = await self.instance.ask(address, GET_TIMER_METRICS, None, None)
+            except BrokerRefused:
+                return None
+            return {topic: max(one.count, 0) for topic, one in answer.body.timing_count.items()}
+
+        targets = await self._admin.brokers.masters() if seats is None else seats
+        answers = await self.ask_all(targets, ask, failures)
+        return {name: counts for name, counts in answers.items() if counts is not None}
 
     async def stats(
         self,

@@ -48,6 +48,7 @@ class TopicAdmin(Area[TrioTopicAdmin]):
     settings = hosted(TrioTopicAdmin.settings)
     all_settings = hosted(TrioTopicAdmin.all_settings)
     stats = hosted(TrioTopicAdmin.stats)
+    timers = hosted(TrioTopicAdmin.timers)
     entries = hosted(TrioTopicAdmin.entries)
     groups = hosted(TrioTopicAdmin.groups)
     create = hosted(TrioTopicAdmin.create)

@@ -48,6 +48,7 @@ class TopicAdmin(Area[TrioTopicAdmin]):
     settings = blocking(TrioTopicAdmin.settings)
     all_settings = blocking(TrioTopicAdmin.all_settings)
     stats = blocking(TrioTopicAdmin.stats)
+    timers = blocking(TrioTopicAdmin.timers)
     entries = blocking(TrioTopicAdmin.entries)
     groups = blocking(TrioTopicAdmin.groups)
     create = blocking(TrioTopicAdmin.create)

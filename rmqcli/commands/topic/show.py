@@ -19,6 +19,8 @@ from rmqcli.commands.topic.app import AllTopicsOption, app, perm_text
 if TYPE_CHECKING:
     from rmqcli.client import Admin
     from rmqcli.codec.bodies.config import TopicConfig
+    from rmqcli.codec.bodies.stats import TopicOffset
+    from rmqcli.codec.message_queue import MessageQueue
     from rmqcli.plans.topics import TopicRate, TopicTotal
 
 LongOption = Annotated[bool, Option("--long", help="Show the settings of each topic on each broker.")]
@@ -209,8 +211,9 @@ def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTop
     """Show the offsets of each queue of a topic, or the totals of all topics.
 
     Piped output: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch
-    ms); without TOPIC: topic, brokers, queues, messages, time of the last message, and on standard error
-    their sums. Brokers that do not respond are reported, and the exit code is 3.
+    ms); without TOPIC: topic, brokers, queues, messages, time of the last message, timer messages that wait
+    for it, and on standard error their sums. Brokers that do not respond are reported, and the exit code
+    is 3.
     """
     if topic is None:
         _show_all(settings, everything=everything)
@@ -221,9 +224,11 @@ def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTop
 
 
 def _show_queues(settings: Settings, topic: str) -> None:
+    from rmqcli.plans.topics import timers_of
     from rmqcli.render import Column, show_rows
+    from rmqcli.render.output import note
     from rmqcli.render.table import BROKER, MAX, MESSAGES, QUEUE
-    from rmqcli.render.text import age, local_time
+    from rmqcli.render.text import age, local_time, many
 
     columns = [
         BROKER,
@@ -234,6 +239,13 @@ def _show_queues(settings: Settings, topic: str) -> None:
         Column("LAST MESSAGE", "lastUpdateTimestamp", local_time, brief=age),
     ]
     failures: Failures = {}
+
+    async def main(admin: Admin) -> tuple[dict[MessageQueue, TopicOffset], int | None]:
+        found = await admin.topics.stats(topic, failures=failures)
+        masters = await admin.topics.masters(topic)
+        return found, (await timers_of(admin, failures, masters))(topic)
+
+    found, waiting = with_admin(settings, main)
     rows = [
         [
             q.broker_name,
@@ -243,9 +255,11 @@ def _show_queues(settings: Settings, topic: str) -> None:
             o.max_offset - o.min_offset,
             o.last_update_timestamp,
         ]
-        for q, o in with_admin(settings, lambda admin: admin.topics.stats(topic, failures=failures)).items()
+        for q, o in found.items()
     ]
     show_rows(settings, columns, rows)
+    if waiting:
+        note(f"{many(waiting, 'timer message')} waiting for {topic}")
     end_partly(failures)
 
 
@@ -262,6 +276,7 @@ def _show_all(settings: Settings, *, everything: bool) -> None:
         QUEUES,
         MESSAGES,
         Column("LAST MESSAGE", "lastUpdateTimestamp", local_time, brief=age),
+        Column("TIMERS", "timers", number=True),
     ]
     failures: Failures = {}
 

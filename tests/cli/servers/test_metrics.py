@@ -48,6 +48,7 @@ def consumed(both: Run) -> str:
     topic = "metrics_topic"
     for number in range(3):
         assert both("send", topic, str(number), "-q", "0", "-b", "broker-a").code == 0
+    assert both("send", topic, "later", "--delay", "1h").code == 0
     assert both("consume", topic, "-g", "metrics_group", "--from", "start", "-c", "1").code == 0
     return topic
 
@@ -61,6 +62,7 @@ def test_a_scrape(both: Run, consumed: str) -> None:
     assert value(text, "rmq_series_dropped") == 0
     assert value(text, "rocketmq_producer_offset", topic=consumed, broker="broker-a") == 3
     assert value(text, "rocketmq_brokeruntime_putmessage_times_total") >= 3
+    assert value(text, "rocketmq_timing_messages", topic=consumed) == 1
     labels = {"topic": consumed, "group": "metrics_group"}
     assert value(text, "rocketmq_consumer_offset", broker="broker-a", **labels) == 3
     assert value(text, "rocketmq_message_accumulation", **labels) == 2
