@@ -37,6 +37,11 @@ def require(extra: str, *modules: str) -> None:
             raise MissingPackage(INSTALLED_BY.get(module, module), extra)
 
 
+def is_installed(*modules: str) -> bool:
+    """Return True if all modules are installed; none is imported but the parents of a dotted name."""
+    return all(map(_is_installed, modules))
+
+
 def _is_installed(module: str) -> bool:
     # find_spec imports the parents, and raises if one is missing: google is a folder that several packages share.
     parents = [module[:end] for end, letter in enumerate(module) if letter == "."]

@@ -3,6 +3,8 @@
     def test_order(rmq_cluster):
         producer = MyProducer(namesrv=rmq_cluster.namesrv)
 
+Clients of RocketMQ 5 connect to `rmq_cluster.grpc_endpoint`.
+
 Both are a `rmqcli.broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio
 and trio tests. Override the fixture `rmq_settings` (session scope) to set properties of the broker.
 
@@ -28,10 +30,13 @@ def rmq_settings() -> dict[str, Any]:
 
 
 def _cluster(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
-    """Run a cluster."""
+    """Run a cluster, which serves gRPC clients as well if the extra `grpc` is installed."""
     from rmqcli.broker.testing.embedded import embedded_in_thread
+    from rmqcli.commands.common.grpc import REQUIRED
+    from rmqcli.extras import is_installed
 
-    with embedded_in_thread(**rmq_settings) as cluster:
+    grpc = {"grpc_port": 0} if is_installed(*REQUIRED[1:]) else {}
+    with embedded_in_thread(**grpc | rmq_settings) as cluster:
         yield cluster
 
 

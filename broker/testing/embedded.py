@@ -63,7 +63,9 @@ class Cluster:
     def grpc_endpoint(self) -> str:
         """The "ip:port" for gRPC clients of 5.x. Raises ConfigError unless the cluster has the setting `grpc_port`."""
         if self.grpc is None:
-            raise ConfigError("this cluster serves no gRPC clients: set grpc_port, 0 for any free port")
+            raise ConfigError(
+                "this cluster serves no gRPC clients: set grpc_port, 0 for any free port (extra grpc)"
+            )
         return self.grpc
 
     def advance(self, duration: float | str) -> None:
