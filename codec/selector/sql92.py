@@ -15,11 +15,12 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from rmqcli.codec.errors import SelectorError
-from rmqcli.codec.selector.sql92_compile import compile_tree
-from rmqcli.codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
-from rmqcli.codec.selector.sql92_tree import Node, property_names
+
+if TYPE_CHECKING:
+    from rmqcli.codec.selector.sql92_tree import Node
 
 MAX_LENGTH = 64 * 1024
 CACHED = 100
@@ -32,9 +33,6 @@ class Dialect(enum.Enum):
 
     V4_9 = "4.9"
     V5 = "5"
-
-
-_KEYWORDS = {Dialect.V4_9: KEYWORDS_4, Dialect.V5: KEYWORDS_5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,13 @@ def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = Fal
     """Compile a filter. Raises SelectorError, with one line, if the text is invalid; with `whole`, also for
     text after the expression.
     """
+    # Most processes have no filter, and the modules of its trees take a twentieth of the imports of a broker.
+    from rmqcli.codec.selector.sql92_compile import compile_tree
     from rmqcli.codec.selector.sql92_parser import parse_tree
+    from rmqcli.codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
+    from rmqcli.codec.selector.sql92_tree import property_names
 
     if len(text) > MAX_LENGTH:
         raise SelectorError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} can be")
-    tree = parse_tree(text, _KEYWORDS[dialect], whole=whole)
+    tree = parse_tree(text, KEYWORDS_5 if dialect is Dialect.V5 else KEYWORDS_4, whole=whole)
     return Predicate(text, dialect, compile_tree(tree), frozenset(property_names(tree)), tree)
