@@ -143,11 +143,20 @@ NOT_A_CHARACTER: Final = "\ufffd"
 
 
 class Permission(IntFlag):
-    """Java's bits; 2 (ANY) does not occur in files."""
+    """Java's bits; 2 (ANY) does not occur in files. Files have the first three, policies of 5.x all but DENY."""
 
     DENY = 1
     PUB = 4
     SUB = 8
+    CREATE = 16
+    UPDATE = 32
+    DELETE = 64
+    GET = 128
+    LIST = 256
+
+
+OF_FILES: Final = Permission.PUB | Permission.SUB
+"""The permissions that a file can grant; administrators have the others."""
 
 
 PERMISSIONS: Final = {

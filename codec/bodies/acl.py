@@ -35,3 +35,10 @@ class AclInfo(Body, frozen=True):
 
     subject: str | None = None
     policies: list[PolicyInfo] | None = None
+
+
+class UserTable(Body, frozen=True):
+    """The users of a broker by name, and the policies of subjects: the file users.json."""
+
+    users: dict[str, UserInfo] = {}
+    acls: dict[str, AclInfo] = {}

@@ -1,9 +1,9 @@
-"""The permissions that accounts of 4.9 need for requests, derived from the table of operations.
+"""The permissions that accounts of 4.9 and users of 5.x need for requests, derived from the table of operations.
 
-PUB and SUB among the actions of a check are permissions for its topic, of which one is enough; a group needs
-SUB. A change to topics, groups or the cluster needs an administrator; reading facts of the cluster needs an
-account. Java checks only the operations in `JAVA` (4.9.8 `PlainAccessResource.parse`), so the account of an
-administrator needs nothing for the others. A resource whose name is missing or empty is ignored.
+A user needs one of the actions of each check. For an account of 4.9, PUB and SUB among them are permissions for the
+topic; a group needs SUB. A change to topics, groups or the cluster needs an administrator; reading facts of the
+cluster needs an account. Java checks only the operations in `JAVA` (4.9.8 `PlainAccessResource.parse`), so the
+account of an administrator needs nothing for the others. A resource whose name is missing or empty is ignored.
 
 One rule is stricter than Java's: a send to a retry topic needs the group of the topic in addition to the
 group that the request names.
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from rmqcli.codec.acl.account_file import Permission
-from rmqcli.codec.acl.decision import Need, on_group, on_topic
+from rmqcli.codec.acl.account_file import OF_FILES, Permission
+from rmqcli.codec.acl.decision import Need, on_cluster, on_group, on_topic
 from rmqcli.codec.codes import RequestCode as R
 from rmqcli.codec.names import RETRY_PREFIX
 from rmqcli.codec.operations import acl, brokers, clients, groups, messages, offsets, pop, topics
@@ -35,7 +35,7 @@ JAVA: Final = frozenset(
 
 Ext = Mapping[str, str]
 
-_BITS: Final = {Action.PUB: Permission.PUB, Action.SUB: Permission.SUB}
+_BITS: Final = {action: Permission[action.name] for action in Action}
 _RETRY_GROUPS: Final = {
     R.SEND_MESSAGE: "group",
     R.SEND_MESSAGE_V2: "a",
@@ -55,7 +55,8 @@ class _Named(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The needs of an operation. `message` is the check of a message that must be looked up."""
+    """The needs of an operation. `always` are those that no request names; `message` is the check of a message that
+    must be looked up."""
 
     operation: AnyOperation | None = None
     is_for_admins: bool = False
@@ -63,6 +64,7 @@ class Rule(NamedTuple):
     in_body: tuple[Access, ...] = ()
     message: Access | None = None
     retry_group: str | None = None
+    always: tuple[Need, ...] = ()
 
     @property
     def binds_admins(self) -> bool:
@@ -77,13 +79,13 @@ class Rule(NamedTuple):
             if not name:
                 continue
             if is_group:
-                found[on_group(name)] = None
+                found[on_group(name, permission)] = None
             elif permission is Permission.PUB and name.startswith(RETRY_PREFIX):
                 groups = ext_fields.get(self.retry_group or ""), name.removeprefix(RETRY_PREFIX)
                 found.update(dict.fromkeys(map(on_group, filter(None, groups))))
             else:
                 found[Need(self._popped(name, ext_fields), permission)] = None
-        return tuple(found)
+        return self.always + tuple(found)
 
     def _popped(self, name: str, ext_fields: Ext) -> str:
         """Return the topic that was popped, for a request about a message that came from its retry topic."""
@@ -97,7 +99,7 @@ class Rule(NamedTuple):
         """Yield the needs that follow from the body of a request; there may be thousands."""
         return chain.from_iterable(
             (
-                on_group(name)
+                on_group(name, permission_of(access.actions))
                 if access.kind is ResourceKind.GROUP
                 else on_topic(name, permission_of(access.actions))
                 for name in access.names(None, body)
@@ -108,7 +110,7 @@ class Rule(NamedTuple):
 
 
 def permission_of(actions: tuple[Action, ...]) -> Permission:
-    """Return the permissions of which any is enough for a check; none if the check is for administrators."""
+    """Return the permissions of which any is enough for a check."""
     permission = Permission(0)
     for action in actions:
         permission |= _BITS.get(action, Permission(0))
@@ -123,13 +125,16 @@ def rule_of(operation: AnyOperation) -> Rule:
         fields = dict(zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True))
     in_header: list[_Named] = []
     in_body: list[Access] = []
+    always: list[Need] = []
     is_for_admins, message = False, None
     for access in operation.access:
         permission = permission_of(access.actions)
+        if access.kind is not ResourceKind.MESSAGE and not permission & OF_FILES:
+            is_for_admins |= access.actions != (Action.GET,)
         if access.kind is ResourceKind.MESSAGE:
             message = access
-        elif access.kind is ResourceKind.CLUSTER or not permission:
-            is_for_admins |= access.actions != (Action.GET,)
+        elif access.kind is ResourceKind.CLUSTER:
+            always.append(on_cluster(permission))
         elif access.named_by in fields:
             in_header.append(_Named(fields[access.named_by], access.kind is ResourceKind.GROUP, permission))
         else:
@@ -141,6 +146,7 @@ def rule_of(operation: AnyOperation) -> Rule:
         tuple(in_body),
         message,
         _RETRY_GROUPS.get(operation.code),
+        tuple(always),
     )
 
 

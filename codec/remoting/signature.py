@@ -20,7 +20,10 @@ from rmqcli.codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from rmqcli.codec.remoting.command import RemotingCommand
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
-"""An ext field of QUERY_MESSAGE. Servers of 4.x do not include it in the signed content, those of 5.x do."""
+"""An ext field of QUERY_MESSAGE. Servers of 4.x do not include it in the signed content; those of 5.x do, unless
+the client is of 4.9.3 or older."""
+WITHOUT_UNIQUE_KEY: Final = 399
+"""The version number of 4.9.3."""
 
 PIECE: Final = 256 * 1024
 """The number of bytes of a body that are hashed at a time, in 0.2 ms."""
@@ -109,16 +112,20 @@ class Signer:
         return Mac(self._secret_key, beginning)
 
 
-def is_signed(mac: Mac, command: RemotingCommand, ext_fields: Mapping[str, str] | None = None) -> bool:
-    """Check the signature of a received request as a server of 4.9.8 does, in constant time. `ext_fields` are
-    those of the request, if known."""
-    content, given = _checked_parts(command, ext_fields)
+def is_signed(
+    mac: Mac, command: RemotingCommand, ext_fields: Mapping[str, str] | None = None, *, by_user: bool = False
+) -> bool:
+    """Check the signature of a received request as a server of 4.9.8 does, or that of a user as 5.3.3 does, in
+    constant time. `ext_fields` are those of the request, if known."""
+    content, given = _checked_parts(command, ext_fields, by_user)
     return hmac.compare_digest(mac.base64(content, command.body), given)
 
 
-def is_signed_in_steps(mac: Mac, command: RemotingCommand) -> Generator[None, None, bool]:
+def is_signed_in_steps(
+    mac: Mac, command: RemotingCommand, *, by_user: bool = False
+) -> Generator[None, None, bool]:
     """Like `is_signed` for a long body, but yields after each PIECE."""
-    content, given = _checked_parts(command)
+    content, given = _checked_parts(command, by_user=by_user)
     expected = yield from mac.base64_in_steps(content, command.body)
     return hmac.compare_digest(expected, given)
 
@@ -131,7 +138,7 @@ def received_ext_fields(command: RemotingCommand) -> dict[str, str]:
 
 
 def _checked_parts(
-    command: RemotingCommand, ext_fields: Mapping[str, str] | None = None
+    command: RemotingCommand, ext_fields: Mapping[str, str] | None = None, by_user: bool = False
 ) -> tuple[bytes, bytes]:
     """Return the signed bytes before the body, as a server reads them, and the received signature."""
     fields = received_ext_fields(command) if ext_fields is None else ext_fields
@@ -142,7 +149,8 @@ def _checked_parts(
         order = _order_of(type(command.header))
         return _bytes("".join(filter(None, map(fields.get, order)))), given
     fields = {name: value or "null" if has_null else value for name, value in fields.items()}
-    fields.pop(UNIQUE_KEY_QUERY, None)
+    if not by_user or command.version <= WITHOUT_UNIQUE_KEY:
+        fields.pop(UNIQUE_KEY_QUERY, None)
     return signed_content(fields), given
 
 
