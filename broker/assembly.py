@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
+from rmqcli.broker.auth.users import Users
 from rmqcli.broker.config import BrokerConfig
 from rmqcli.broker.config.inner_account import own_signer
 from rmqcli.broker.context import BrokerContext
@@ -127,6 +128,7 @@ def assemble(
             disk=disk,
             turns=turns,
         ),
+        users=Users(root, config.broker_cluster_name, disk, in_thread, turns),
         ha=Master(lambda: broker.config, store, supervisor, tls),
         announcer=Announcer(register if config.namesrv_addr else None),
         routes=TopicRoutes(lambda: broker.config.namesrv_addr, registration.peers),

@@ -39,6 +39,7 @@ from rmqcli.codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
     from rmqcli.broker.auth.control import AccessControl
+    from rmqcli.broker.auth.users import Users
     from rmqcli.broker.filters import FilterTable
     from rmqcli.broker.ha.master import Master
     from rmqcli.broker.ha.slave import Slave
@@ -95,6 +96,7 @@ class BrokerContext:
     statistics: Statistics
     rates: StoreRates
     files: TableFiles
+    users: Users
     announcer: Announcer
     routes: TopicRoutes
     ha: Master

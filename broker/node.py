@@ -18,9 +18,9 @@ import trio
 from msgspec.structs import replace
 
 from rmqcli.broker.assembly import assemble
-from rmqcli.broker.auth.control import AccessControl
-from rmqcli.broker.auth.files import default_file
+from rmqcli.broker.auth.opening import open_access
 from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.config.access import check_access
 from rmqcli.broker.config.checks import check_values
 from rmqcli.broker.config.tls import check_ha_tls
 from rmqcli.broker.context import BrokerContext
@@ -52,7 +52,6 @@ from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.supervisor import Services, Supervisor, open_services
 from rmqcli.broker.system import NowMs, system_now_ms
 from rmqcli.codec.ids import join_address
-from rmqcli.codec.names import reply_topic
 from rmqcli.codec.selector import parse_sql92
 
 UNREGISTER_SECONDS = 2.0
@@ -99,6 +98,7 @@ async def open_broker(
     acceptor = tls or TlsAcceptor()
     await acceptor.load()
     check_ha_tls(config, acceptor.config)
+    check_access(config)
     listeners = open_listeners(
         network,
         config.bind_address,
@@ -146,12 +146,10 @@ async def open_broker(
                 acceptor,
             )
             delays = DelayService(broker)
-            if config.acl_enable:
-                replies = reply_topic(config.broker_cluster_name)
-                broker.access = AccessControl(default_file(config), disk, in_thread, now_ms, replies)
-                await broker.access.load()
+            broker.access = await open_access(config, broker.users, disk, in_thread, now_ms)
+            if broker.access is not None:
                 broker.access.topics_at = partial(topics_at, broker)
-                broker.access.on_change = partial(release_all, broker)
+                broker.access.listeners.append(partial(release_all, broker))
             await in_thread(load_tables, broker, broker.pops.steady_ms())
             listen_to_store(broker, delays)
             stop = trio.Event()
@@ -218,8 +216,8 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
     services.start("statistics", partial(broker.statistics.run, broker.turns))
     services.start("store rates", broker.rates.run)
     services.start("announcer", broker.announcer.run)
-    if broker.access is not None:
-        services.start("access control", broker.access.watch)
+    if broker.access is not None and broker.access.files is not None:
+        services.start("access control", broker.access.files.watch)
     broker.files.start(
         services,
         broker.store.make_durable,

@@ -10,8 +10,8 @@ from typing import Any, Final
 import trio
 from msgspec.structs import replace
 
-from rmqcli.broker.auth.control import AccessControl
 from rmqcli.broker.auth.files import Loaded
+from rmqcli.broker.auth.following import AccountFiles
 from rmqcli.broker.disk import Disk, save_table
 from rmqcli.codec.acl.account_file import FileVersion, file_of, parse_file
 from rmqcli.codec.acl.addresses import parse_rule
@@ -27,13 +27,13 @@ class NoAccount(AclError):
     """Raised if no file has the account."""
 
 
-async def put_account(access: AccessControl, given: Mapping[str, Any], now_ms: int) -> None:
+async def put_account(access: AccountFiles, given: Mapping[str, Any], now_ms: int) -> None:
     """Create an account in plain_acl.yml, or change it in the file that has it. Raises AclError or
     OSError."""
     await _change(access, _file_of(str(given.get("accessKey"))), lambda old: with_account(old, given), now_ms)
 
 
-async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
+async def delete_account(access: AccountFiles, key: str, now_ms: int) -> None:
     """Delete an account from the file that has it. Raises NoAccount, AclError or OSError."""
 
     def choose(found: Loaded) -> Path | None:
@@ -45,7 +45,7 @@ async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
     await _change(access, choose, lambda old: without_account(old, key), now_ms)
 
 
-async def set_white(access: AccessControl, addresses: Collection[str], path: str, now_ms: int) -> None:
+async def set_white(access: AccountFiles, addresses: Collection[str], path: str, now_ms: int) -> None:
     """Replace the global white addresses of a file, by default plain_acl.yml. Raises AclError or OSError."""
     for one in addresses:
         parse_rule(one)
@@ -69,7 +69,7 @@ def _file_of(key: str) -> Callable[[Loaded], Path | None]:
 
 
 async def _change(
-    access: AccessControl, choose: Callable[[Loaded], Path | None], change: Change, now_ms: int
+    access: AccountFiles, choose: Callable[[Loaded], Path | None], change: Change, now_ms: int
 ) -> None:
     """Change the file that `choose` returns (None: plain_acl.yml), and make it effective."""
     async with access.changing:

@@ -1,45 +1,40 @@
-"""The access-control gate in front of all handlers of a broker, and its rules, which follow the files of
-accounts.
-
-The files are read again every `WATCH_SECONDS` and compared by content. Each changed file is parsed in a
-separate thread, so that a slow one does not delay the others. A change that cannot be used is logged, and the
-accounts of that file stay as they were; a file that becomes empty, for example while an editor writes it,
-keeps its accounts.
+"""The access-control gate in front of all handlers of a broker: one decision for the accounts of 4.9 and for the
+users of 5.x, for requests over remoting (`gate`) and over gRPC (`authenticate`, `authorize`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import islice
-from pathlib import Path
 from typing import Final, NamedTuple
 
-import trio
+from msgspec.structs import replace
 
-from rmqcli.broker.auth.files import NOTHING, Loaded, loaded, read_by_others, read_files
-from rmqcli.broker.disk import Disk
-from rmqcli.broker.errors import ConfigError, NotReady, Refusal
+from rmqcli.broker.auth.following import AccountFiles
+from rmqcli.broker.auth.users import Users
+from rmqcli.broker.errors import NotReady, Refusal
 from rmqcli.broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork, Steps
-from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.system import NowMs
 from rmqcli.broker.tables import ClientChannel
-from rmqcli.codec.acl.account_file import Account, AccountFile, Permission, parse_file
+from rmqcli.codec.acl.account_file import Permission
 from rmqcli.codec.acl.addresses import read_address
 from rmqcli.codec.acl.decision import (
     Attempt,
     Decision,
     Identified,
     Need,
+    Rules,
+    Subject,
     identify,
     on_group,
     on_topic,
     permit,
 )
-from rmqcli.codec.acl.errors import AclError
+from rmqcli.codec.acl.policies import User
 from rmqcli.codec.bodies.base import decode_body
 from rmqcli.codec.bodies.in_steps import decode_body_in_steps
 from rmqcli.codec.codes import RequestCode, ResponseCode
@@ -52,11 +47,8 @@ from rmqcli.codec.operations.permissions import ANY_ACCOUNT, RULES, Rule
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, received_ext_fields
 
-WATCH_SECONDS: Final = 0.4
-TOGETHER_SECONDS: Final = 0.2
-"""Time within which changed files take effect together, unless parsing one of them takes longer."""
 EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""Prefix of Java's remark, by which clients recognize a refusal by access control."""
+"""Prefix of Java's remark, by which clients recognize a refusal by access control of 4.9."""
 LONG_NAMES: Final = 4 * 1024
 """Bytes of a body with names of resources beyond which it is checked in steps: a heartbeat may have
 hundreds."""
@@ -64,8 +56,14 @@ NEEDS_PER_STEP: Final = 128
 MOST_PERMITTED: Final = 4096
 """Maximum number of granted permissions that are cached, because a look-up takes a tenth of the time of a
 decision. When the cache is full, it is cleared."""
+TOLD_AGAIN_MS: Final = 60_000
+"""Minimum time between two log lines about the same refusal."""
+MOST_TOLD: Final = 1024
+LONGEST_TOLD: Final = 400
+"""Maximum length of the text of a refusal in the log."""
 REPLIES: Final = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 """The requests that every account may send to the reply topic of the cluster."""
+PERMITTED: Final = Decision("", "permitted before, or without a check")
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
 
 _address_of = lru_cache(maxsize=4096)(read_address)
@@ -91,123 +89,70 @@ def _knows_nothing(_offset: int) -> MessageTopics | None:
     return None
 
 
-class AccessControl:
-    """The rules in effect. Every request passes `gate`; `watch` is a service.
+class NotAuthenticated(Refusal):
+    """Nobody knows who makes a request: it is not signed, or its signature is wrong."""
 
-    `reply_topic` is that of the cluster. `topics_at`, and `on_change`, which is called after each change of
-    the rules, are set when the store is open.
+
+class Whitelists(NamedTuple):
+    """Requests that need no user (`authentication`), or no permission of a user (`authorization`), by code or by
+    the full name of a gRPC message."""
+
+    authentication: frozenset[int | str] = frozenset()
+    authorization: frozenset[int | str] = frozenset()
+
+
+NO_WHITELISTS: Final = Whitelists()
+
+
+class AccessControl:
+    """The rules in effect. Every request passes the gate.
+
+    Without `files`, there are no accounts of 4.9; without `users`, the users of 5.x have no access. Unless it
+    `authorizes`, a user may do everything. A request on both white lists, or on that of authentication while
+    nothing is authorized, needs no user.
+
+    `reply_topic` is that of the cluster. `topics_at` is set when the store is open. The `listeners` are called after
+    each change of the rules.
     """
 
     def __init__(
-        self, default: Path, disk: Disk, in_thread: InThread, now_ms: NowMs, reply_topic: str = ""
+        self,
+        now_ms: NowMs,
+        files: AccountFiles | None = None,
+        users: Users | None = None,
+        *,
+        authorizes: bool = True,
+        whitelists: Whitelists = NO_WHITELISTS,
+        reply_topic: str = "",
     ) -> None:
-        self.default = default
-        self.disk = disk
-        self.in_thread = in_thread
-        self.changing = trio.Lock()
-        self.applying = trio.Lock()
-        self._now_ms = now_ms
-        self._loaded = NOTHING
-        self._macs: dict[str, Mac] = {}
-        self._permitted: set[tuple[str, int | None, tuple[Need, ...]]] = set()
-        self._order: list[Path] = []
-        self._reading: dict[Path, bytes] = {}
-        self._ready: dict[Path, tuple[bytes, AccountFile]] = {}
-        self._refused: dict[Path, bytes] = {}
-        self._reply_topic = reply_topic
+        self.files = files
+        self.authorizes = authorizes
         self.topics_at: TopicsAt = _knows_nothing
-        self.on_change: Callable[[], None] = _nothing
+        self.listeners: list[Callable[[], None]] = []
+        self._users = users
+        self._open = whitelists.authentication
+        if authorizes:
+            self._open &= whitelists.authorization
+        self._free = whitelists.authorization
+        self._now_ms = now_ms
+        self._rules = Rules()
+        self._macs: dict[str, Mac] = {}
+        self._permitted: set[tuple[str, object, tuple[Need, ...]]] = set()
+        self._told: dict[str, int] = {}
+        self._reply_topic = reply_topic
+        if files is not None:
+            files.on_change = self.refresh
+        if users is not None:
+            users.listeners.append(self.refresh)
 
-    @property
-    def current(self) -> Loaded:
-        return self._loaded
-
-    async def load(self) -> None:
-        """Read the files at the start. Raises ConfigError if one cannot be used."""
-        try:
-            contents = await self.in_thread(read_files, self.disk, self.default)
-        except OSError as error:
-            raise ConfigError(f"aclEnable=true: {error.filename}: {error.strerror}") from None
-        if not any(content.strip() for content in contents.values()):
-            _log.warning("%s is missing or empty: no account may use this broker", self.default)
-        for path in await self.in_thread(read_by_others, self.disk, contents):
-            _log.warning("others may read %s, which has secret keys: chmod 600", path)
-        self.use(loaded(contents, self._now_ms()))
-
-    def use(self, found: Loaded) -> None:
-        """Make rules effective."""
-        self._loaded = found
+    def refresh(self) -> None:
+        """Make changed accounts and users effective."""
+        rules = Rules() if self.files is None else self.files.current.rules
+        self._rules = rules if self._users is None else replace(rules, users=self._users.by_name)
         self._permitted.clear()
         self._macs.clear()
-        self.on_change()
-
-    async def watch(self) -> None:
-        """Run the service that follows changes of the files. Raises OSError if they cannot be read."""
-        async with trio.open_nursery() as nursery:
-            while True:
-                await trio.sleep(WATCH_SECONDS)
-                await self._follow(nursery)
-
-    async def _follow(self, nursery: trio.Nursery) -> None:
-        """Read the files once; changed ones are parsed in the background. Raises OSError."""
-        try:
-            contents = await self.in_thread(read_files, self.disk, self.default)
-        except ConfigError as error:
-            _log.error("%s; the accounts stay as they were", error)
-            return
-        before = self._loaded.contents
-        for path, content in contents.items():
-            if not content.strip() and before.get(path):
-                contents[path] = before[path]
-        self._order = list(contents)
-        for path in [path for path in self._reading if path not in contents]:
-            del self._reading[path]
-        found = False
-        for path, content in contents.items():
-            if content not in (before.get(path), self._refused.get(path), self._reading.get(path)):
-                self._reading[path] = content
-                nursery.start_soon(self._read, path, content, trio.current_time() + TOGETHER_SECONDS)
-                found = True
-        if found:
-            await trio.sleep(TOGETHER_SECONDS)
-        if self._ready or any(path not in contents for path in before):
-            await self._apply()
-
-    async def _read(self, path: Path, content: bytes, together_until: float) -> None:
-        """Parse a changed file. A file that takes long becomes effective alone."""
-        try:
-            file = await self.in_thread(parse_file, str(path), content, self._now_ms())
-        except AclError as error:
-            if self._reading.get(path) is content:
-                del self._reading[path]
-                self._refused[path] = content
-                _log.error("%s; its accounts stay as they were", error)
-            return
-        if self._reading.get(path) is not content:
-            return  # changed again or removed in the meantime
-        self._ready[path] = content, file
-        if trio.current_time() >= together_until or len(self._ready) == len(self._reading):
-            await self._apply()
-
-    async def _apply(self) -> None:
-        """Make the parsed files effective."""
-        async with self.applying:
-            ready, self._ready = self._ready, {}
-            for path in ready:
-                self._reading.pop(path, None)
-                self._refused.pop(path, None)
-            self.use(await self.in_thread(self._loaded.changed, self._order, ready))
-        _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(self._loaded.contents))
-
-    async def put(self, path: Path, content: bytes, file: AccountFile) -> None:
-        """Make one file effective, as changed by a request."""
-        async with self.applying:
-            self._reading.pop(path, None)
-            self._ready.pop(path, None)
-            self._refused.pop(path, None)
-            order = sorted({*self._loaded.contents, path} - {self.default})
-            order += [self.default] if self.default in self._loaded.contents or path == self.default else []
-            self.use(await self.in_thread(self._loaded.changed, order, {path: (content, file)}))
+        for listener in self.listeners:
+            listener()
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
         """Admit a request or raise Refusal. Raises NotReady if the check takes several turns or needs the
@@ -218,23 +163,67 @@ class AccessControl:
             raise NotReady(missing.ready, then=missing.then or self._check) from None
 
     def admit(
-        self, host: str, access_key: str | None, signed: Callable[[Account], bool], needs: tuple[Need, ...]
+        self,
+        host: str,
+        access_key: str | None,
+        signed: Callable[[str], bool],
+        needs: Iterable[Need],
+        request: int | str,
     ) -> None:
-        """Admit a request of another wire, whose signature `signed` checks, or raise Refusal."""
-        attempt = Attempt(_address_of(host), access_key, lambda: needs, None, signed)
-        found = identify(self._loaded.rules, attempt)
-        decision = found if isinstance(found, Decision) else permit(found, None, needs)
-        if not decision.allowed:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
+        """Admit a request of another wire to all of `needs`, or raise Refusal. Like `authenticate`, then
+        `authorize`."""
+        self.authorize(self.authenticate(host, access_key, signed, request), needs, request)
+
+    def authenticate(
+        self, host: str, access_key: str | None, signed: Callable[[str], bool] | None, request: int | str
+    ) -> Identified | None:
+        """Return the account or user that makes a request; None if it needs none.
+
+        `host` is the address of the peer; `access_key` is None for an unsigned request, and `signed` checks its
+        signature with the secret key that it gets. `request` is the full name of a gRPC message, or a request code.
+        Raises NotAuthenticated.
+        """
+        if request in self._open:
+            return None
+        attempt = Attempt(_address_of(host), access_key)
+        if signed is not None:
+            attempt = attempt._replace(signed=lambda subject: signed(subject.secret_key))
+        elif access_key is not None:
+            attempt = attempt._replace(signed=lambda _subject: False)
+        found = identify(self._rules, attempt)
+        if isinstance(found, Identified):
+            return found
+        if found.refusal:
+            refusal = self._refusal(host, request, found)
+            raise NotAuthenticated(refusal.code, refusal.remark)
+        return None
+
+    def authorize(self, caller: Identified | None, needs: Iterable[Need], request: int | str) -> None:
+        """Admit what `authenticate` has returned to all of `needs`, or raise Refusal."""
+        if caller is not None:
+            decision = self._decision(caller, None, tuple(needs), request)
+            if not decision.allowed:
+                raise self._refusal(str(caller.address), request, decision)
 
     def may_send(self, client: ClientChannel, topic: str) -> bool:
         """Return True if the account of a client may send to a topic under the current rules."""
         address = _address_of(client.channel.peer_text.rpartition(":")[0])
-        attempt = Attempt(address, client.access_key)
-        found = identify(self._loaded.rules, attempt)
-        return (permit(found, None, _to(topic)) if isinstance(found, Identified) else found).allowed
+        found = identify(self._rules, Attempt(address, client.access_key))
+        if isinstance(found, Identified):
+            found = self._decision(found, None, _to(topic), RequestCode.SEND_MESSAGE_V2)
+        return found.allowed
+
+    def is_administrator(self, session: Session, command: RemotingCommand) -> bool:
+        """Return True if an admitted request is by an administrator, a super user, or from a white address."""
+        if command.code in self._open:
+            return False
+        attempt = Attempt(_address_of(session.peer[0]), received_ext_fields(command).get(ACCESS_KEY))
+        found = identify(self._rules, attempt)
+        return found.account.admin if isinstance(found, Identified) else found.allowed
 
     def _check(self, session: Session, command: RemotingCommand) -> None:
+        if command.code in self._open:
+            return
         ext = received_ext_fields(command)
         rule = RULES.get(command.code, ANY_ACCOUNT)
         attempt = Attempt(
@@ -255,15 +244,15 @@ class AccessControl:
         self, session: Session, command: RemotingCommand, attempt: Attempt, rule: Rule
     ) -> Identified | None:
         """Return the account whose permissions admit a request, None for a white address. Raises Refusal."""
-        found = identify(self._loaded.rules, attempt)
+        found = identify(self._rules, attempt)
         try:
             if not isinstance(found, Decision):
-                self._permit(session, command, found, attempt.admin_code, attempt.needs(), rule)
+                self._permit(session, command, found, attempt, rule)
                 return found
         except CodecError as error:
             raise _unreadable(error) from None
         if found.refusal:
-            raise self._refusal(session, command, found)
+            raise self._refusal(session.peer_text, command.code, found)
         return None
 
     def _permit(
@@ -271,25 +260,42 @@ class AccessControl:
         session: Session,
         command: RemotingCommand,
         found: Identified,
-        admin_code: int | None,
-        needs: tuple[Need, ...],
+        attempt: Attempt,
         rule: Rule,
     ) -> None:
         """Raise Refusal unless the account may do this, or was permitted the same before."""
         account = found.account
         if account.admin and not rule.binds_admins:
             return
-        wanted = account.access_key, admin_code, needs
-        if wanted in self._permitted:
+        # An account of 4.9 has no permissions for what takes an administrator, so nothing is read of the body.
+        needs = () if rule.is_for_admins and type(account) is not User else attempt.needs()
+        # As `_decision` finds it: here, too, because a call costs as much as the look-up.
+        if (account.access_key, attempt.admin_code, needs) in self._permitted:
             return
-        decision = permit(found, admin_code, needs)
+        decision = self._decision(found, attempt.admin_code, needs, command.code)
         if not decision.allowed:
-            raise self._refusal(session, command, decision)
+            raise self._refusal(session.peer_text, command.code, decision)
+
+    def _decision(
+        self, found: Identified, admin_code: int | None, needs: tuple[Need, ...], request: int | str
+    ) -> Decision:
+        """Return the decision about the permissions of an account or user."""
+        account = found.account
+        depends_on: object = admin_code
+        if type(account) is User:
+            if not self.authorizes or request in self._free:
+                return PERMITTED
+            depends_on = found.address if account.bound else None
+        wanted = account.access_key, depends_on, needs
+        if wanted in self._permitted:
+            return PERMITTED
+        decision = permit(found, admin_code, needs)
         # Clients choose the names: only those of possible length are cached, which limits the memory.
-        if all(len(need.name) <= LONGEST_NAME for need in needs):
+        if decision.allowed and all(len(need.name) <= LONGEST_NAME for need in needs):
             if len(self._permitted) >= MOST_PERMITTED:
                 self._permitted.clear()
             self._permitted.add(wanted)
+        return decision
 
     def _check_message(
         self, session: Session, command: RemotingCommand, rule: Rule, found: Identified
@@ -312,18 +318,19 @@ class AccessControl:
             ways = [_to(topics.real)]
         else:
             ways = [(on_topic(name, Permission.SUB),) for name in (topics.origin, topics.real, topics.stored)]
-        decisions = [permit(found, None, needs) for needs in ways]
+        decisions = [self._decision(found, None, needs, command.code) for needs in ways]
         if not any(decision.allowed for decision in decisions):
-            raise self._refusal(session, command, decisions[0])
+            raise self._refusal(session.peer_text, command.code, decisions[0])
 
     def _checked(self, session: Session, command: RemotingCommand, rule: Rule, attempt: Attempt) -> Steps:
         """Check a request with a long body, in steps."""
         found: Identified | None = None
-        known = self._loaded.rules.accounts.get(attempt.access_key or "")
+        known = self._rules.subject(attempt.access_key)
         if known is not None:
-            signed = yield from is_signed_in_steps(self._mac(known[0]), command)
-            attempt = attempt._replace(signed=lambda _account: signed)
-            if signed and rule.in_body:
+            by_user = isinstance(known, User)
+            signed = yield from is_signed_in_steps(self._mac(known), command, by_user=by_user)
+            attempt = attempt._replace(signed=lambda _subject: signed)
+            if signed and rule.in_body and (by_user or not rule.is_for_admins):
                 in_header = rule.needs(received_ext_fields(command))
                 self._decide(session, command, attempt._replace(needs=lambda: in_header), rule)
                 needs = rule.needs_of_body((yield from _decoded(rule, command)))
@@ -345,17 +352,26 @@ class AccessControl:
             return needs
         return (*needs, *rule.needs_of_body(rule.operation.decode_request(command)[1]))
 
-    def _is_signed(self, command: RemotingCommand, ext: Mapping[str, str], account: Account) -> bool:
-        return is_signed(self._mac(account), command, ext)
+    def _is_signed(self, command: RemotingCommand, ext: Mapping[str, str], subject: Subject) -> bool:
+        return is_signed(self._mac(subject), command, ext, by_user=type(subject) is User)
 
-    def _mac(self, account: Account) -> Mac:
-        mac = self._macs.get(account.access_key)
+    def _mac(self, subject: Subject) -> Mac:
+        mac = self._macs.get(subject.access_key)
         if mac is None:
-            mac = self._macs[account.access_key] = Mac(account.secret_key)
+            mac = self._macs[subject.access_key] = Mac(subject.secret_key)
         return mac
 
-    def _refusal(self, session: Session, command: RemotingCommand, decision: Decision) -> Refusal:
-        _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)
+    def _refusal(self, peer: str, request: int | str, decision: Decision) -> Refusal:
+        """Return a refusal, and log it; the same one again after a minute at the earliest."""
+        text = decision.refusal[:LONGEST_TOLD]
+        now, told = self._now_ms(), self._told.get(text)
+        if told is None or not 0 <= now - told < TOLD_AGAIN_MS:
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told[text] = now
+            _log.info("%s: request %s: %s", peer, request, text)
+        if decision.by_policy:
+            return Refusal(ResponseCode.NO_PERMISSION, decision.refusal)
         return Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
 
 

@@ -49,12 +49,14 @@ ALWAYS_BLACK = frozenset(
     {
         *("configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"),
         *("aclEnable", "plainAclFile", "innerClientAuthenticationCredentials"),
+        *("authenticationEnabled", "authenticationWhitelist", "initAuthenticationUser"),
+        *("authorizationEnabled", "authorizationWhitelist"),
         *("haWhiteRemoteAddresses", "haTlsRequired", "haTlsEnable"),
     }
 )
 """Properties that no request can change, whatever configBlackList contains: they name files to write, or
 control permissions."""
-SECRETS = frozenset({"innerClientAuthenticationCredentials"})
+SECRETS = frozenset({"initAuthenticationUser", "innerClientAuthenticationCredentials"})
 """Properties that are never shown."""
 ONLY_AT_START = frozenset(
     {

@@ -108,8 +108,14 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     acl_enable: bool = False
     # Not in Java: the file of accounts, relative to rocketmqHome; the default is conf/plain_acl.yml there.
     plain_acl_file: str | None = None
-    # 5.x: the account with which the broker signs its own requests; it is never shown.
+    # 5.x AuthConfig: the account with which the broker signs its own requests, and the first super user; they are
+    # never shown.
     inner_client_authentication_credentials: str | None = None
+    init_authentication_user: str | None = None
+    authentication_enabled: bool = False
+    authentication_whitelist: str | None = None
+    authorization_enabled: bool = False
+    authorization_whitelist: str | None = None
     store_reply_message_enable: bool = True
     enable_detail_stat: bool = True
     auto_delete_unused_stats: bool = False

@@ -24,6 +24,7 @@ from rmqcli.broker.handlers import (
     send_back,
     timers,
     transactions,
+    users,
 )
 from rmqcli.broker.handlers.common import refuse_on_slave
 from rmqcli.broker.handlers.refused import unsupported
@@ -127,6 +128,16 @@ HANDLERS = by_code(
     serve(acl_ops.DELETE_ACL_CONFIG, accounts.remove_account),
     serve(acl_ops.GET_BROKER_CLUSTER_ACL_INFO, accounts.account_files),
     serve(acl_ops.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, accounts.update_white_addresses),
+    serve(acl_ops.AUTH_CREATE_USER, users.create_user),
+    serve(acl_ops.AUTH_UPDATE_USER, users.update_user),
+    serve(acl_ops.AUTH_DELETE_USER, users.delete_user),
+    serve(acl_ops.AUTH_GET_USER, users.get_user),
+    serve(acl_ops.AUTH_LIST_USER, users.list_users),
+    serve(acl_ops.AUTH_CREATE_ACL, users.put_policies),
+    serve(acl_ops.AUTH_UPDATE_ACL, users.put_policies),
+    serve(acl_ops.AUTH_DELETE_ACL, users.delete_policies),
+    serve(acl_ops.AUTH_GET_ACL, users.get_policies),
+    serve(acl_ops.AUTH_LIST_ACL, users.list_policies),
     serve(pop_ops.QUERY_ASSIGNMENT, assignment.query_assignment),
     serve(pop_ops.SET_MESSAGE_REQUEST_MODE, assignment.set_request_mode),
     serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, assignment.request_modes),

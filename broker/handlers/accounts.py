@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqcli.broker.auth.changes import NoAccount, delete_account, put_account, set_white
-from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.auth.following import AccountFiles
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.handling import Reply, Request
@@ -21,10 +21,10 @@ from rmqcli.codec.remoting.json_header import write_json
 OFF = "access control is off (aclEnable=false)"
 
 
-def _access(broker: BrokerContext, code: int) -> AccessControl:
-    if broker.access is None:
+def _access(broker: BrokerContext, code: int) -> AccountFiles:
+    if broker.access is None or broker.access.files is None:
         raise Refusal(code, OFF)
-    return broker.access
+    return broker.access.files
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -26,21 +26,6 @@ REASONS: Final[Mapping[R, str]] = {
     ),
     R.UPDATE_AND_CREATE_STATIC_TOPIC: "the broker has no static topics",
     **_because(
-        "the broker has the accounts of 4.9 (aclEnable), not the users and policies of 5.x",
-        [
-            R.AUTH_CREATE_USER,
-            R.AUTH_UPDATE_USER,
-            R.AUTH_DELETE_USER,
-            R.AUTH_GET_USER,
-            R.AUTH_LIST_USER,
-            R.AUTH_CREATE_ACL,
-            R.AUTH_UPDATE_ACL,
-            R.AUTH_DELETE_ACL,
-            R.AUTH_GET_ACL,
-            R.AUTH_LIST_ACL,
-        ],
-    ),
-    **_because(
         "the broker follows no controller",
         [
             R.EXCHANGE_BROKER_HA_INFO,

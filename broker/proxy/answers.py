@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqcli.broker.auth.control import EXCEPTION
+from rmqcli.broker.auth.control import EXCEPTION, NotAuthenticated
 from rmqcli.broker.errors import Refusal
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.proxy import messages
@@ -42,7 +42,7 @@ def code_of(code: int) -> Code:
 def of_refusal(refusal: Refusal) -> StatusError:
     """Return the error for a refusal."""
     remark = refusal.remark or ""
-    if remark.startswith(EXCEPTION):
+    if isinstance(refusal, NotAuthenticated) or remark.startswith(EXCEPTION):
         return StatusError(Code.UNAUTHORIZED, remark.removeprefix(EXCEPTION))
     return StatusError(code_of(refusal.code), remark)
 

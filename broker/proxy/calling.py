@@ -16,7 +16,7 @@ from rmqcli.broker.net.turns import LongWork
 from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.broker.proxy.clients import Client, Clients
 from rmqcli.broker.proxy.http2 import Call, Http2Session
-from rmqcli.codec.acl.account_file import Account, Permission
+from rmqcli.codec.acl.account_file import Permission
 from rmqcli.codec.acl.decision import Need, on_group, on_topic
 from rmqcli.codec.codes import LanguageCode
 from rmqcli.codec.headers.signed import ACCESS_KEY
@@ -71,10 +71,12 @@ class Caller(msgspec.Struct, frozen=True):
         """Refuse a caller whose account may not do this. Raises Refusal."""
         access = self.broker.access
         if access is not None:
-            access.admit(self.session.peer[0], self.access_key, self._is_signed, needs)
+            access.admit(
+                self.session.peer[0], self.access_key, self._is_signed, needs, message_of(self.call.path)
+            )
 
-    def _is_signed(self, account: Account) -> bool:
-        right = hmac.new(account.secret_key.encode(), self.date_time.encode(), "sha1").hexdigest()
+    def _is_signed(self, secret_key: str) -> bool:
+        right = hmac.new(secret_key.encode(), self.date_time.encode(), "sha1").hexdigest()
         return bool(self.date_time) and hmac.compare_digest(right, self.signature.lower())
 
     def command(self, code: int) -> RemotingCommand:
@@ -84,6 +86,13 @@ class Caller(msgspec.Struct, frozen=True):
             self.language, LanguageCode.OTHER
         )
         return RemotingCommand(code, ext, language=language, version=CURRENT_VERSION)
+
+
+def message_of(path: str) -> str:
+    """Return the full name of the request message of a call, as white lists name it."""
+    service, _, method = path.lstrip("/").partition("/")
+    package = service.rpartition(".")[0]
+    return f"{package}.{method}Command" if method == "Telemetry" else f"{package}.{method}Request"
 
 
 def caller_of(front: Front, call: Call) -> Caller:

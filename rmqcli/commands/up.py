@@ -158,7 +158,7 @@ async def _start(
     port = broker.context.config.listen_port
     if listening.advertise is None:
         warn_of_address(broker.address, bound=host)
-    if config.acl_enable:
+    if config.acl_enable or config.authentication_enabled:
         warn_of_open_names(host, namesrv.port)
     else:
         warn_of_open_server(host, namesrv.port, port)

@@ -17,6 +17,8 @@ import trio
 
 from rmqcli.broker.handlers import HANDLERS
 from rmqcli.broker.services.pop.values import PopRequest
+from rmqcli.codec.acl.users import with_policies
+from rmqcli.codec.bodies.acl import PolicyEntryInfo, PolicyInfo, UserInfo
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from rmqcli.codec.codes import RequestCode, ResponseCode
@@ -64,6 +66,11 @@ POP_MODE = b'{"topic":"T","consumerGroup":"G","mode":"POP","popShareQueueNum":0}
 ASSIGNMENT = (
     b'{"topic":"T","consumerGroup":"G","clientId":"c","strategyName":"AVG","messageModel":"CLUSTERING"}'
 )
+POLICY = PolicyInfo(
+    policy_type="Custom",
+    entries=[PolicyEntryInfo(resource="Topic:T", actions=["Pub"], decision="Allow")],
+)
+ACL = b'{"policies":[{"entries":[{"resource":"Topic:new","actions":["Pub"],"decision":"Allow"}]}]}'
 REPLY_TO = {"REPLY_TO_CLIENT": "client-40002", "CORRELATION_ID": "1"}
 
 
@@ -72,7 +79,7 @@ FROM_CLIENT = b"from the client"
 
 class Scene(NamedTuple):
     """Three messages m0, m1, m2 with key k in queue 0 of T; a consumer of group G that consumed one of them; a
-    producer of PG with a half message; a timer message in topic T; and the replies to their sends.
+    producer of PG with a half message; a timer message in topic T; and the replies to their sends; a user u with a policy.
     """
 
     broker: FakeBroker
@@ -356,6 +363,24 @@ CASES: Mapping[RequestCode, Case] = {
     R.UPDATE_AND_GET_GROUP_FORBIDDEN: case(
         {**WHO, "readable": "false"}, after(lambda c: c.groups.is_forbidden("G", "T"))
     ),
+    R.AUTH_CREATE_USER: case(
+        {"username": "new"}, after(lambda c: "new" in c.users.by_name), b'{"password":"p"}'
+    ),
+    R.AUTH_UPDATE_USER: case(
+        {"username": "u"}, after(lambda c: not c.users.by_name["u"].enabled), b'{"userStatus":"disable"}'
+    ),
+    R.AUTH_DELETE_USER: case({"username": "u"}, after(lambda c: "u" not in c.users.by_name)),
+    R.AUTH_GET_USER: case({"username": "u"}, says('"password":"p"')),
+    R.AUTH_LIST_USER: case({"filter": "u"}, says('[{"password":"p"')),
+    R.AUTH_CREATE_ACL: case(
+        {"subject": "User:u"}, after(lambda c: "new" in c.users.by_name["u"].custom.named), ACL
+    ),
+    R.AUTH_UPDATE_ACL: case(
+        {"subject": "User:u"}, after(lambda c: "new" in c.users.by_name["u"].custom.named), ACL
+    ),
+    R.AUTH_DELETE_ACL: case({"subject": "User:u"}, after(lambda c: not c.users.by_name["u"].custom.named)),
+    R.AUTH_GET_ACL: case({"subject": "User:u"}, says('"resource":"Topic:T"')),
+    R.AUTH_LIST_ACL: case({"subjectFilter": "u"}, says('[{"policies":', '"subject":"User:u"')),
     R.RECALL_MESSAGE: made_of(recalled, ext("msgId", "0A")),
     R.GET_TIMER_CHECK_POINT: case(None, lambda _scene, reply: reply.code == 0 and len(reply.body) == 56),
     R.GET_TIMER_METRICS: case(None, says('"timingCount":{"T":', '"count":1,')),
@@ -384,6 +409,9 @@ async def set_up(broker: FakeBroker) -> Scene:
         await admin.send(topic, properties=properties)
     broker.context.topics.remove("Left")
     timer = await admin.send("T", properties={"TIMER_DELAY_SEC": "60", "UNIQ_KEY": "0A"})
+    users = broker.context.users
+    await users.ensure(UserInfo(username="u", password="p"))
+    await users.change("u", lambda table: with_policies(table, "u", [POLICY]))
     await trio.sleep(11)
     return Scene(broker, admin, consumer, sent, half, timer)
 

@@ -110,7 +110,7 @@ async def _start(
     port = node.context.config.listen_port
     if listening.advertise is None:
         warn_of_address(node.address, bound=config.bind_address, namesrv=config.namesrv_addr)
-    if not config.acl_enable:
+    if not (config.acl_enable or config.authentication_enabled):
         warn_of_open_server(config.bind_address, port)
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
     words |= await open_grpc(stack, ports.grpc, node, configuration)

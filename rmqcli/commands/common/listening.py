@@ -131,7 +131,8 @@ def warn_of_open_server(host: str, *ports: int) -> None:
         numbers = " and ".join(map(str, ports))
         warn(
             f"listening on {host} without access control: who reaches port {numbers} can read, write and "
-            f"administer everything; --host {LOCAL} serves this machine only, aclEnable=true requires accounts"
+            f"administer everything; --host {LOCAL} serves this machine only, aclEnable=true requires accounts, "
+            "authenticationEnabled=true users"
         )
 
 

@@ -13,6 +13,7 @@ import pytest
 from rmqcli.broker.auth import control
 from rmqcli.broker.auth.control import AccessControl
 from rmqcli.broker.auth.files import loaded
+from rmqcli.broker.auth.following import AccountFiles
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.handlers import direct_readers
 from rmqcli.codec.acl.account_file import Permission
@@ -48,9 +49,15 @@ HEADERS = {
 
 
 def access(accounts: bytes = ACCOUNTS) -> AccessControl:
-    control: Any = AccessControl(Path("plain_acl.yml"), None, None, lambda: 0)  # type: ignore[arg-type]
-    control.use(loaded({Path("plain_acl.yml"): accounts}, 0))
-    return control  # type: ignore[no-any-return]
+    files = AccountFiles(Path("plain_acl.yml"), None, None, lambda: 0)  # type: ignore[arg-type]
+    control = AccessControl(lambda: 0, files)
+    use(control, accounts)
+    return control
+
+
+def use(control: AccessControl, accounts: bytes) -> None:
+    assert control.files is not None
+    control.files.use(loaded({Path("plain_acl.yml"): accounts}, 0))
 
 
 def signed(code: int, kind: SerializeType, **changes: str) -> bytes:
@@ -106,9 +113,9 @@ def test_what_was_permitted_is_asked_again_under_other_rules(kind: SerializeType
     rules = access()
     command = decode_frame(signed(R.SEND_MESSAGE_V2, kind)[4:])
     assert [refusal(rules, command) for _ in range(2)] == [None, None]
-    rules.use(loaded({Path("plain_acl.yml"): ACCOUNTS.replace(b"letters=PUB", b"letters=SUB")}, 0))
+    use(rules, ACCOUNTS.replace(b"letters=PUB", b"letters=SUB"))
     assert "topic:letters" in (refusal(rules, command) or "")
-    rules.use(loaded({Path("plain_acl.yml"): ACCOUNTS}, 0))
+    use(rules, ACCOUNTS)
     assert refusal(rules, command) is None
 
 

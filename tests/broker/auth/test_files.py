@@ -11,8 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rmqcli.broker.auth.control import AccessControl
 from rmqcli.broker.auth.files import default_file
+from rmqcli.broker.auth.following import AccountFiles
 from rmqcli.broker.config import BrokerConfig, update_config
 from rmqcli.broker.errors import ConfigError, Refusal
 from rmqcli.broker.testing.embedded import embedded
@@ -187,14 +187,14 @@ async def test_a_file_that_takes_long_does_not_hold_up_the_others(
 ) -> None:
     """A file of 4 MiB that only PyYAML reads takes half a minute."""
     disk = disk_with({PLAIN: ACCOUNTS, FOLDER / "a.yml": OF_ANOTHER})
-    created: list[AccessControl] = []
+    created: list[AccountFiles] = []
 
-    class Access(AccessControl):
+    class Files(AccountFiles):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             created.append(self)
 
-    monkeypatch.setattr("rmqcli.broker.node.AccessControl", Access)
+    monkeypatch.setattr("rmqcli.broker.auth.opening.AccountFiles", Files)
     async with guarded(disk) as cluster, asking(cluster) as ask:
         taken: list[str] = []
 
@@ -207,7 +207,7 @@ async def test_a_file_that_takes_long_does_not_hold_up_the_others(
                 await trio.sleep(30)
             return function(*arguments)
 
-        monkeypatch.setattr("rmqcli.broker.auth.control.parse_file", parse)
+        monkeypatch.setattr("rmqcli.broker.auth.following.parse_file", parse)
         monkeypatch.setattr(created[0], "in_thread", in_thread)
         disk.write(PLAIN, ACCOUNTS.replace(b"secret-of-ordinary", b"secret-changed") + b"# slow")
         await files_are_followed()

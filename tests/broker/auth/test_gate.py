@@ -10,6 +10,7 @@ import pytest
 from trio.testing import MockClock
 
 from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.auth.following import AccountFiles
 from rmqcli.broker.errors import NotReady, Refusal
 from rmqcli.broker.net.turns import Turns
 from rmqcli.client import (
@@ -200,8 +201,9 @@ async def test_a_long_request_is_checked_in_many_turns(
     monkeypatch.setattr("rmqcli.broker.net.turns.TURN_SECONDS", 0.0)
     turns = CountedTurns()
     session: Any = SimpleNamespace(peer=("10.0.0.1", 1), peer_text="10.0.0.1:1", turns=turns)
-    access = AccessControl(PLAIN, disk_with({PLAIN: ACCOUNTS}), in_place, lambda: 0)
-    await access.load()
+    files = AccountFiles(PLAIN, disk_with({PLAIN: ACCOUNTS}), in_place, lambda: 0)
+    access = AccessControl(lambda: 0, files)
+    await files.load()
     command = RemotingCommand(code, ext, body)
     ORDINARY.signer().sign(command)
     with pytest.raises(NotReady) as caught:
