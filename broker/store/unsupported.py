@@ -1,8 +1,7 @@
 """Detection of files that only a 5.x broker can serve. A folder with such files is refused, unless configured
 otherwise.
 
-Batch consume queues and compacted topics would be served as if they were ordinary ones; unacknowledged POP
-messages would never be delivered.
+Batch consume queues and compacted topics would be served as if they were ordinary ones.
 """
 
 from __future__ import annotations
@@ -15,21 +14,17 @@ from typing import Any
 from rmqcli.broker.disk import Disk, backup_of
 from rmqcli.broker.errors import StoreUnsupported
 from rmqcli.codec.bodies.config import TopicConfigSerializeWrapper
-from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rmqcli.codec.bodies.tables import decode_table
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.store import consume_queue
-from rmqcli.codec.store.consume_queue import ENTRY
 
-_REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
-_REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 _COMPACTED = ("cleanup.policy", "COMPACTION")
 
 
 def refuse_unsupported(root: Path, disk: Disk) -> None:
     """Raise StoreUnsupported if a store has data that this broker does not serve; the text lists it.
     Blocks."""
-    found = [*_topics(root, disk), *_pops(root, disk)]
+    found = list(_topics(root, disk))
     if found:
         raise StoreUnsupported(
             f"{root} has what only the 5.x broker that wrote it serves: {'; '.join(found)}. "
@@ -64,31 +59,6 @@ def _topics(root: Path, disk: Disk) -> Iterator[str]:
         yield f"batch consume queues of {', '.join(sorted(batches))}"
     if compacted:
         yield f"compacted topics {', '.join(sorted(compacted))}"
-
-
-def _pops(root: Path, disk: Disk) -> Iterator[str]:
-    """Yield the number of unacknowledged messages in each revive topic of POP: queue ends minus the group's
-    offsets."""
-    table = _read(root / "config" / "consumerOffset.json", disk, ConsumerOffsetSerializeWrapper)
-    offsets = table.offset_table if table else {}
-    for folder in disk.list(root / "consumequeue"):
-        if folder.name.startswith(_REVIVE_TOPIC):
-            done = offsets.get(f"{folder.name}@{_REVIVE_GROUP}", {})
-            queues = [path for path in disk.list(folder) if path.name.isdecimal()]
-            waiting = sum(max(_end(path, disk) - done.get(int(path.name), 0), 0) for path in queues)
-            if waiting:
-                yield f"{waiting} POP messages in {folder.name}"
-
-
-def _end(queue: Path, disk: Disk) -> int:
-    """Return the queue offset after the last entry of a queue."""
-    for path in sorted(disk.list(queue), reverse=True):
-        data = disk.read(path)
-        whole = len(data) // ENTRY.size * ENTRY.size
-        written = sum(1 for _, size, _ in ENTRY.iter_unpack(data[:whole]) if size)
-        if written and path.name.isdecimal():
-            return int(path.name) // ENTRY.size + written
-    return 0
 
 
 def _read(path: Path, disk: Disk, body: Any) -> Any:

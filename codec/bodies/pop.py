@@ -116,6 +116,7 @@ class PopInFlight(Body, frozen=True):
 
 
 _ORDER: Final = {
+    "pop_time": "popTime",
     "invisible_time": "i",
     "offset_list": "o",
     "offset_next_visible_time": "ot",

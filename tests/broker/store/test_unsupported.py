@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from rmqcli.broker.disk import REAL
 from rmqcli.broker.errors import StoreUnsupported
 from rmqcli.broker.store.unsupported import refuse_unsupported
 from rmqcli.broker.store.values import PutStatus
-from rmqcli.codec.store.consume_queue import ENTRY
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
@@ -29,12 +27,6 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def refusal(root: Path) -> str:
-    with pytest.raises(StoreUnsupported) as refused:
-        refuse_unsupported(root, REAL)
-    return str(refused.value)
-
-
 def test_all_of_it_is_named_and_nothing_is_touched(copy_java_store: Copy) -> None:
     root = copy_java_store("store-five").root
     before = contents(root)
@@ -44,7 +36,6 @@ def test_all_of_it_is_named_and_nothing_is_touched(copy_java_store: Copy) -> Non
     for text in (
         "batch consume queues of FiveBatchCQ",
         "compacted topics FiveCompact",
-        "64 POP messages in rmq_sys_REVIVE_LOG_DefaultCluster",
         "ignoreUnsupported=true",
     ):
         assert text in str(refused.value)
@@ -54,20 +45,6 @@ def test_it_starts_without_them(copy_java_store: Copy) -> None:
     root = copy_java_store("store-five").root
     with loaded(small_config(root, **SIZES, ignore_unsupported=True)) as store:
         assert store.search.max_offset("FiveZip", 0) > 0
-
-
-def test_what_is_left_is_named(copy_java_store: Copy) -> None:
-    root = copy_java_store("store-five").root
-    revive = root / "consumequeue/rmq_sys_REVIVE_LOG_DefaultCluster"
-    shutil.rmtree(root / "batchconsumequeue")
-    shutil.rmtree(revive)
-    for path in (root / "config").glob("topics.json*"):
-        path.unlink()
-    refuse_unsupported(root, REAL)
-    queue = revive / "9"
-    queue.mkdir(parents=True)
-    (queue / f"{0:020d}").write_bytes(ENTRY.pack(0, 100, 0) * 3 + bytes(100))
-    assert " serves: 3 POP messages in rmq_sys_REVIVE_LOG_DefaultCluster. " in refusal(root)
 
 
 def test_a_store_of_4x_has_none(java_store: JavaStore) -> None:
