@@ -11,7 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from rmqcli.broker.testing.embedded import embedded
+from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.proxy.codes import Code
+from tests.broker.auth.support import asking
+from tests.broker.auth.users import FIRST, ROOT, acl_body, entry, user_body
 from tests.broker.proxy.calls import Stub, cluster_with_grpc, connected, message, of_producer, topic
 from tests.broker.proxy.grpc_client import GrpcClient
 
@@ -93,3 +96,32 @@ async def test_tls_and_plain_text_share_a_port(nursery: trio.Nursery) -> None:
             client: GrpcClient = await nursery.start(GrpcClient(stream).run)
             sent = await Stub(client)("SendMessage", messages=[message("orders", bytes(100_000))])
             assert sent.status.code == Code.OK
+
+
+@pytest.mark.parametrize(
+    ("authorization", "name", "code", "text"),
+    [
+        (signed("root", "secret-of-root"), "others", Code.OK, "OK"),
+        ("", "orders", Code.UNAUTHORIZED, "username cannot be null."),
+        (signed("root", "wrong"), "orders", Code.UNAUTHORIZED, "check signature failed."),
+        (signed("billing", "secret-of-billing"), "others", Code.FORBIDDEN, "no matched policies."),
+        (signed("billing", "secret-of-billing"), "orders", Code.OK, "OK"),
+    ],
+)
+async def test_a_call_needs_a_user_whose_policies_allow_it(
+    nursery: trio.Nursery, autojump_clock: MockClock, authorization: str, name: str, code: Code, text: str
+) -> None:
+    settings = {
+        "authentication_enabled": True,
+        "authorization_enabled": True,
+        "init_authentication_user": FIRST,
+    }
+    async with cluster_with_grpc(**settings) as cluster:
+        async with asking(cluster) as ask:
+            await ask(RequestCode.AUTH_CREATE_USER, {"username": "billing"}, user_body(), account=ROOT)
+            policies = acl_body(entry("Topic:orders", "Pub"))
+            await ask(RequestCode.AUTH_CREATE_ACL, {"subject": "User:billing"}, policies, account=ROOT)
+        stub = await connected(nursery, cluster, date_time=MOMENT)
+        stub.client.headers["authorization"] = authorization
+        status = (await stub("SendMessage", messages=[message(name)])).status
+        assert (status.code, status.message.endswith(text)) == (code, True)
