@@ -16,6 +16,7 @@ from rmqcli.broker.net.turns import LongWork
 from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.broker.proxy.clients import Client, Clients
 from rmqcli.broker.proxy.http2 import Call, Http2Session
+from rmqcli.broker.proxy.renewals import Renewals
 from rmqcli.codec.acl.account_file import Permission
 from rmqcli.codec.acl.decision import Need, on_group, on_topic
 from rmqcli.codec.codes import LanguageCode
@@ -40,6 +41,7 @@ class Front(msgspec.Struct, frozen=True):
 
     broker: BrokerContext
     clients: Clients
+    renewals: Renewals
 
 
 class Caller(msgspec.Struct, frozen=True):

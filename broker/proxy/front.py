@@ -15,12 +15,13 @@ from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
-from rmqcli.broker.proxy import offsets, routes, sending, telemetry
+from rmqcli.broker.proxy import offsets, receiving, routes, sending, telemetry
 from rmqcli.broker.proxy.answers import StatusError, of_refusal, status
 from rmqcli.broker.proxy.calling import Caller, Front, caller_of, decoded
 from rmqcli.broker.proxy.certificate import generated
 from rmqcli.broker.proxy.clients import Clients
 from rmqcli.broker.proxy.http2 import Call
+from rmqcli.broker.proxy.renewals import Renewals
 from rmqcli.broker.proxy.server import GrpcServer
 from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.supervisor import Supervisor, open_services
@@ -43,8 +44,14 @@ _UNARY: dict[str, Unary] = {
     "UpdateOffset": offsets.update_offset,
     "GetOffset": offsets.get_offset,
     "QueryOffset": offsets.query_offset,
+    "AckMessage": receiving.ack_message,
+    "ChangeInvisibleDuration": receiving.change_invisible_duration,
+    "ForwardMessageToDeadLetterQueue": receiving.forward_to_dead_letters,
 }
-_STREAMING: dict[str, Unary] = {"PullMessage": offsets.pull_message}
+_STREAMING: dict[str, Unary] = {
+    "PullMessage": offsets.pull_message,
+    "ReceiveMessage": receiving.receive_message,
+}
 
 _log = logging.getLogger("rmqcli.broker.proxy")
 
@@ -129,7 +136,7 @@ async def open_front(
     await acceptor.load()
     listener = network.listen(host, port, broker.config.server_socket_backlog)
     try:
-        front = Front(broker, Clients(broker.turns))
+        front = Front(broker, Clients(broker.turns), Renewals(broker))
         server = GrpcServer(
             partial(serve, front),
             limits=ServerLimits.of(broker.config),
@@ -139,6 +146,8 @@ async def open_front(
         )
         async with open_services(supervisor) as services:
             services.start("grpc clients", front.clients.run)
+            services.start("grpc renewals", front.renewals.run)
+            services.start("grpc releases", front.renewals.release_left)
             await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
             yield listener.address[1]
