@@ -3,8 +3,10 @@ leaves."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -253,3 +255,32 @@ async def test_pulls_of_a_slave(autojump_clock: Any, checks: bool, expected: tup
             assert remark == "OFFSET_OVERFLOW_BADLY"
             assert (code, following) == expected
             assert (await pulled(admin, master.broker_address, 77))[::2] == (21, "3")
+
+
+async def test_a_slave_goes_on_with_the_timers_of_its_master(tmp_path: Path, autojump_clock: Any) -> None:
+    """Each message is delivered once: by the master, or by its slave that has become the master."""
+    delays = [30, 60, 60, 90, 150, 200, 200, 300]
+    async with broker.embedded_in_memory(auto_create_topic_enable=False) as cluster:
+        store = tmp_path / "slave"
+        async with cluster.broker(
+            store=store, broker_name=NAME, broker_role="SLAVE", broker_id=1, listen_port=10971
+        ):
+            async with cluster.broker(broker_name=NAME, listen_port=10951, broker_role="SYNC_MASTER"):
+                await trio.sleep(SETTLED)
+                await create(cluster)
+                async with Producer(**cluster.client()) as producer:
+                    for number, delay in enumerate(delays):
+                        message = Message.of(TOPIC, b"%d" % number, delay=delay)
+                        sent = await producer.send(message, queue=MessageQueue(TOPIC, NAME, 0))
+                        assert sent.status is SendStatus.SEND_OK
+                await trio.sleep(120)
+            await trio.sleep(SETTLED)
+        async with cluster.broker(broker_name=NAME, listen_port=10951, store=store):
+            queue = MessageQueue(TOPIC, NAME, 0)
+            async with PullConsumer("G", **cluster.client()) as consumer:
+                await trio.sleep(300)
+                found = (await consumer.pull(queue, 0)).messages
+            assert Counter(int(one.body) for one in found) == Counter(range(len(delays)))
+            late = {delays[int(one.body)]: one.store_timestamp - one.born_timestamp for one in found}
+            by_master = {delay for delay, ms in late.items() if 0 <= ms - delay * 1000 < 1000}
+            assert by_master == {30, 60, 90, 200, 300} and late[150] >= 165_000
