@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 import trio
 
@@ -73,6 +73,8 @@ LONGEST_POLL_MS = 3_600_000
 EARLIER_SECONDS = 0.05
 """A pop is answered so much earlier than its client stops to wait."""
 LONGEST_EXPRESSION = 32 * 1024
+CACHED_TEXT = 1024
+"""Maximum length of cached tags, which limits the memory of the cache."""
 MOST_ACKED = 10_000
 """Maximum number of messages that one request acknowledges."""
 READ = int(Perm.READ)
@@ -141,8 +143,7 @@ def wanted_by(broker: BrokerContext, group: str, topic: str, kind: str | None, t
         if len(text or "") > LONGEST_EXPRESSION:
             raise SelectorError("the expression is too long")
         if is_tag_type(kind):
-            tags = parse_tags(text or ALL)
-            return Wanted(tag_codes(tags)) if tags else EVERYTHING
+            return (_by_tags if len(text or "") <= CACHED_TEXT else _by_tags.__wrapped__)(text or ALL)
         if not broker.config.enable_property_filter:
             raise no_filtering(kind)
         one = broker.filters.build(topic, group, text or "", kind or "", 0)
@@ -150,6 +151,12 @@ def wanted_by(broker: BrokerContext, group: str, topic: str, kind: str | None, t
     except SelectorError:
         remark = "parse the consumer's subscription failed"
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
+
+
+@lru_cache(maxsize=4096)
+def _by_tags(text: str) -> Wanted:
+    tags = parse_tags(text)
+    return Wanted(tag_codes(tags)) if tags else EVERYTHING
 
 
 def pop(

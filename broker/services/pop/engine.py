@@ -97,6 +97,7 @@ class Pops:
         self._revive_queue = (self._revive_queue + 1) % REVIVE_QUEUES
         result = PopResult(self._broker.now_ms(), request.invisible_ms, self._revive_queue)
         result.rest = rest
+        due = self.steady_ms() + request.invisible_ms if reads else 0
         for source, queue, start, found in reads:
             queue.position = found.next_begin_offset
             result.moved |= queue.position != start
@@ -105,12 +106,11 @@ class Pops:
                 offsets: Sequence[int] = range(start, queue.position)
                 if found.count != len(offsets):
                     offsets = [offset for offset, _ in records_of(found.views)]
-                due = self.steady_ms() + request.invisible_ms
                 self.in_flight.add(queue, offsets, result.pop_time, request.invisible_ms, due)
                 part = PoppedPart(source.topic, source.retry, source.queue_id, offsets, found.views)
                 self._lent(result, part, found, request.group)
         if result.parts:
-            self._wake_before(self.steady_ms() + request.invisible_ms)
+            self._wake_before(due)
         return result
 
     def pop_now(self, request: PopRequest) -> PopResult:
@@ -374,15 +374,19 @@ class Pops:
         reads: list[_Read] = []
         left, rest = request.max_messages, 0
         for source in self._sources(request):
+            high = search.max_offset(source.topic, source.queue_id)
+            if not left:
+                known = in_flight.find(request.group, source.topic, source.queue_id)
+                rest += high if known is None else max(high - known.position, 0)
+                continue
             queue = self._queue(source, request)
-            start, high = queue.position, search.max_offset(source.topic, source.queue_id)
+            start = queue.position
             if start == high:
                 continue
             room = min(left, queue.room, MOST - len(in_flight) - (request.max_messages - left))
             if room <= 0:
                 rest += max(high - start, 0)
-                if left:
-                    self._tell_full(queue)
+                self._tell_full(queue)
                 continue
             found = self._get(source, start, room, request)
             if found.status in _WRONG:
