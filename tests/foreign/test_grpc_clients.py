@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,13 @@ def pulled(cluster: dict[str, str], topic: str) -> dict[str, dict[str, Any]]:
 def test_python_sends_messages_of_each_kind(cluster: dict[str, str], tmp_path: Path) -> None:
     sent = {
         one["sent"]: one["id"]
-        for one in lines_of(start(cluster, "send", "kinds", "20", "2"))
+        for one in lines_of(start(cluster, "send", "kinds", "20", "8"))
         if "sent" in one
     }
     assert len(sent) == 43
-    lines_of(start(cluster, "transactions", "kinds-later", "0", "0"))  # the delay is over by then
-    found = pulled(cluster, "kinds")
+    deadline = time.monotonic() + PATIENCE
+    while "delayed-0" not in (found := pulled(cluster, "kinds")):
+        assert time.monotonic() < deadline
     assert found.keys() == sent.keys() - {"recalled-0"}
     for body, one in found.items():
         name, _, number = body.partition("-")
@@ -77,3 +79,27 @@ def test_python_ends_transactions_also_orphans(cluster: dict[str, str]) -> None:
     lines = lines_of(start(cluster, "transactions", "transactions", "0", "8"))
     assert {one["checked"] for one in lines if "checked" in one} == {"orphan-2"}
     assert pulled(cluster, "transactions").keys() == {"commit-0", "orphan-2"}
+
+
+def test_the_simple_consumer_of_python_receives_what_remoting_sent(cluster: dict[str, str]) -> None:
+    send = [*RMQ, "send", "simple", "-t", "t", "-k", "key", "-n", cluster["namesrv"]]
+    bodies = [f"m-{n}" for n in range(40)]
+    subprocess.run(send, input="\n".join(bodies), text=True, check=True, timeout=PATIENCE)
+    got = [one for one in lines_of(start(cluster, "simple", "simple", "40")) if "body" in one]
+    assert sorted(one["body"] for one in got) == sorted(bodies)
+    assert {(one["tag"], *one["keys"], one["attempt"], one["corrupted"]) for one in got} == {
+        ("t", "key", 1, False)
+    }
+
+
+def test_the_push_consumer_of_python_gets_again_what_failed(cluster: dict[str, str]) -> None:
+    consumer = start(cluster, "push", "pushed", "42", "1")
+    assert consumer.stdout is not None
+    while "ready" not in consumer.stdout.readline():
+        assert consumer.poll() is None
+    sent = {one["sent"] for one in lines_of(start(cluster, "send", "pushed", "20", "8")) if "sent" in one}
+    got = [one for one in lines_of(consumer) if "body" in one]
+    failed = {one["body"] for one in got if one["failed"]}
+    done = [one for one in got if not one["failed"]]
+    assert failed == {one["body"] for one in done} == sent - {"recalled-0"}
+    assert {one["attempt"] for one in done} == {2}
