@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,9 @@ from msgspec.structs import replace
 
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.message import MessageExt
+from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.store.timer_files import CHECK_POINT, WHEEL_SIZE
+from rmqcli.store.read.commit_log import CommitLogFiles
 from tests.broker.support import OWN, START_MS, Client, FakeBroker, fake_broker, virtual_now
 from tests.support import CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
@@ -86,6 +90,37 @@ async def test_messages_of_many_seconds(tmp_path: Path, autojump_clock: trio.abc
         assert broker.context.timers.waiting == 0
         await trio.sleep(31)
         assert len(files(tmp_path / "timerlog")) == 300 * 52 // 1024 + 1, "their records are there"
+
+
+MINUTE_MS = 60_000
+
+
+@pytest.mark.parametrize(("count", "minutes"), [(3_000, 15), (1_000_000, 24 * 60)])
+async def test_many_timers(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch, count: int, minutes: int
+) -> None:
+    """Sent for some minutes, they are due within so many minutes: none is lost, early or repeated."""
+    for name in ("_sync", "_sync_content"):  # a save each second would take minutes, and prove nothing here
+        monkeypatch.setattr(f"rmqcli.broker.disk.real.{name}", lambda fd: None)
+    chance, due, seen = random.Random(count), array("q"), bytearray(count)
+    async with fake_broker(tmp_path, mapped_file_size_commit_log=64 << 20) as broker:
+        client = broker.client()
+        for number in range(count):
+            delay = chance.randrange(1, minutes * MINUTE_MS)
+            due.append(virtual_now() + delay)
+            await client.send("T", b"%d" % number, properties={"TIMER_DELAY_MS": str(delay)})
+            if number % (count // 300) == 0:
+                await trio.sleep(1)
+        await trio.sleep(minutes * MINUTE_MS / 1000 + 1)
+        assert broker.context.timers.waiting == 0
+    for place, data in CommitLogFiles(tmp_path).records():
+        message = decode_record(data, place.position)
+        if message.topic == "T":
+            number = int(message.body)
+            assert 0 <= message.store_timestamp - due[number] < 1000
+            assert not seen[number]
+            seen[number] = True
+    assert all(seen)
 
 
 async def test_a_broker_without_timers_makes_no_files(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
