@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.foreign.install import CLIENTS, GRPC_PYTHON, install_grpc
+from tests.foreign.install import CLIENTS, GRPC_PYTHON, INSTALLED, NODE, install_grpc, install_node
 from tests.processes import ended, running, up
 from tests.support import PATIENCE, RMQ
 
@@ -103,3 +104,23 @@ def test_the_push_consumer_of_python_gets_again_what_failed(cluster: dict[str, s
     done = [one for one in got if not one["failed"]]
     assert failed == {one["body"] for one in done} == sent - {"recalled-0"}
     assert {one["attempt"] for one in done} == {2}
+
+
+def test_node_sends_and_receives_by_both_consumers(cluster: dict[str, str], tmp_path: Path) -> None:
+    """It starts with three topics, gets its settings, and gets failed messages again at once."""
+    install_node()
+    process = subprocess.Popen(
+        [NODE, str(CLIENTS / "grpc_node.js"), cluster["grpc"], "by-node", "10"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"HOME": str(tmp_path), "NODE_PATH": str(INSTALLED / "node/node_modules")},
+    )
+    lines = lines_of(process)
+    sent = set(lines[0]["sent"])
+    got = [one for one in lines if "by" in one]
+    assert {one["body"] for one in got if one["by"] == "simple"} == sent and len(sent) == 21
+    assert not [one for one in got if one["corrupted"]]
+    done = {one["body"]: one["attempt"] for one in got if one["by"] == "push" and not one["fails"]}
+    assert done == {body: 2 if body.startswith("normal") else 1 for body in sent}
