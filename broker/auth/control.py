@@ -111,8 +111,8 @@ class AccessControl:
     `authorizes`, a user may do everything. A request on both white lists, or on that of authentication while
     nothing is authorized, needs no user.
 
-    `reply_topic` is that of the cluster. `topics_at` is set when the store is open. The `listeners` are called after
-    each change of the rules.
+    `reply_topic` is that of the cluster. `topics_at` is set when the store is open. The `listeners` are
+    called after each change of the rules.
     """
 
     def __init__(
@@ -179,9 +179,9 @@ class AccessControl:
     ) -> Identified | None:
         """Return the account or user that makes a request; None if it needs none.
 
-        `host` is the address of the peer; `access_key` is None for an unsigned request, and `signed` checks its
-        signature with the secret key that it gets. `request` is the full name of a gRPC message, or a request code.
-        Raises NotAuthenticated.
+        `host` is the address of the peer; `access_key` is None for an unsigned request, and `signed` checks
+        its signature with the secret key that it gets. `request` is the full name of a gRPC message, or a
+        request code. Raises NotAuthenticated.
         """
         if request in self._open:
             return None

@@ -1,8 +1,9 @@
 """The users and policies of 5.x of one broker, in `config/users.json` of the store folder.
 
-5.3.3 keeps them in RocksDB below `config/auth`; here they are one table like the others in that folder, with mode
-0600, because it contains passwords in plain text, as Java's does: signatures are checked with them. A change is
-saved, and then takes effect, before its request has the reply. Slaves have users of their own, as in Java.
+5.3.3 keeps them in RocksDB below `config/auth`; here they are one table like the others in that folder,
+with mode 0600, because it contains passwords in plain text, as Java's does: signatures are checked with
+them. A change is saved, and then takes effect, before its request has the reply. Slaves have users of their
+own, as in Java.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The properties of 5.x that configure users and policies (`AuthConfig`).
 
-`initAuthenticationUser` is a JSON object, {"username": "…", "password": "…"}: the super user that a broker creates
-when it starts, unless there is one of that name. With `authenticationEnabled`, the account of
-`innerClientAuthenticationCredentials` becomes a super user in the same way. The white lists are lists of request
-codes and of full names of gRPC messages, separated by commas.
+`initAuthenticationUser` is a JSON object, {"username": "…", "password": "…"}: the super user that a broker
+creates when it starts, unless there is one of that name. With `authenticationEnabled`, the account of
+`innerClientAuthenticationCredentials` becomes a super user in the same way. The white lists are lists of
+request codes and of full names of gRPC messages, separated by commas.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Administration of users and policies of 5.x: codes 3001 to 3010 (5.3.3 `AdminBrokerProcessor`).
 
-With access control, the gate demands Update of the cluster, or Get to read. Beyond that, super users are shown
-with their password only to super users, and only they may create, change or delete one. While nobody authorizes
-users, administration takes a super user, where Java lets every user do it.
+With access control, the gate demands Update of the cluster, or Get to read. Beyond that, super users are
+shown with their password only to super users, and only they may create, change or delete one. While nobody
+authorizes users, administration takes a super user, where Java lets every user do it.
 """
 
 from __future__ import annotations

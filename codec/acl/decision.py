@@ -1,9 +1,10 @@
 """Decides who may do what, for the accounts of 4.9 (4.9.8 `PlainPermissionManager.validate`) and for the users
 of 5.x (5.3.3 `DefaultAuthenticationHandler`, `UserAuthorizationHandler`), and names the line that decides.
 
-The order is: global white addresses; the access key, which is that of an account or else the name of a user; the
-white address of an account; the signature; traces; then for an account, requests for administrators, and the
-permission for each resource, or the default; for a user, its policies (`rmqcli.codec.acl.policies`).
+The order is: global white addresses; the access key, which is that of an account or else the name of a
+user; the white address of an account; the signature; traces; then for an account, requests for
+administrators, and the permission for each resource, or the default; for a user, its policies
+(`rmqcli.codec.acl.policies`).
 
 This is stricter than Java: no default permission covers reading a topic in which a broker keeps messages of
 other topics. It covers a dead-letter topic only if the account may consume as the group.

@@ -1,14 +1,15 @@
 """Decides by the policies of 5.x who may do what (5.3.3 `AclAuthorizationHandler`).
 
-A policy entry matches a need by its resource, by one of the actions, and by the source address. The entries of
-type Custom decide; those of type Default do if no Custom entry matches, and without any match, the need is
-refused. Among several matches the most specific resource decides: a name before a longer prefix, this before a
-shorter one, then all of a kind (`Topic:*`), and everything (`*`) last; for one resource, a denial decides. 5.3.3
-prefers a shorter prefix and leaves the order of a name and a prefix open; later versions are as here.
+A policy entry matches a need by its resource, by one of the actions, and by the source address. The entries
+of type Custom decide; those of type Default do if no Custom entry matches, and without any match, the need
+is refused. Among several matches the most specific resource decides: a name before a longer prefix, this
+before a shorter one, then all of a kind (`Topic:*`), and everything (`*`) last; for one resource, a denial
+decides. 5.3.3 prefers a shorter prefix and leaves the order of a name and a prefix open; later versions are
+as here.
 
-One rule is stricter than Java: only an entry with the name itself allows reading a topic in which a broker keeps
-messages of other topics, and reading a dead-letter topic by any other entry also takes Sub of its group. One is
-more generous: every user may send traces, unless an entry denies it.
+One rule is stricter than Java: only an entry with the name itself allows reading a topic in which a broker
+keeps messages of other topics, and reading a dead-letter topic by any other entry also takes Sub of its
+group. One is more generous: every user may send traces, unless an entry denies it.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from typing import NamedTuple
 class ProducerMetrics(NamedTuple):
     """The metrics of a producer. A send is one call, with all its attempts; a batch is one send.
 
-    `sends`: the number of sends that have ended. `seconds`: their total duration. `sent`: acknowledged messages,
-    and oneway ones that were written. `failed`: messages of sends that raised an error or were cancelled after
-    they had been checked. `retried`: attempts after the first of each send. `in_flight`: the number of sends that
-    run. `reconnects`: connections that replaced a lost one, of all clients of the instance.
+    `sends`: the number of sends that have ended. `seconds`: their total duration. `sent`: acknowledged
+    messages, and oneway ones that were written. `failed`: messages of sends that raised an error or were
+    cancelled after they had been checked. `retried`: attempts after the first of each send. `in_flight`:
+    the number of sends that run. `reconnects`: connections that replaced a lost one, of all clients of the
+    instance.
 
     ```python
     await producer.send(Message.of("orders", b"hello"))
@@ -33,11 +34,12 @@ class ProducerMetrics(NamedTuple):
 class ConsumerMetrics(NamedTuple):
     """The metrics of a push or lite pull consumer.
 
-    `calls`: the number of calls of the listener that have ended, or of polls that returned messages. `seconds`:
-    their total duration. `consumed`: messages that the listener accepted, or that polls returned. `failed`:
-    messages that the listener did not accept, each time. `waiting`: messages that were pulled and not consumed
-    yet. `lag`: messages at the brokers and here that are not consumed yet, as of the last pull of each queue of
-    this consumer. `reconnects`: connections that replaced a lost one, of all clients of the instance.
+    `calls`: the number of calls of the listener that have ended, or of polls that returned messages.
+    `seconds`: their total duration. `consumed`: messages that the listener accepted, or that polls
+    returned. `failed`: messages that the listener did not accept, each time. `waiting`: messages that were
+    pulled and not consumed yet. `lag`: messages at the brokers and here that are not consumed yet, as of
+    the last pull of each queue of this consumer. `reconnects`: connections that replaced a lost one, of all
+    clients of the instance.
 
     ```python
     async with LitePullConsumer("scanners") as consumer:

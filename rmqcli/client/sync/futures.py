@@ -1,7 +1,7 @@
 """Futures of sends, which become whole futures of concurrent.futures when something looks at them.
 
-The condition and the lists of a Future are 12 objects for the garbage collector, whose work would cost a third of
-a send. `result` of a send that is over needs none of them.
+The condition and the lists of a Future are 12 objects for the garbage collector, whose work would cost a
+third of a send. `result` of a send that is over needs none of them.
 """
 
 from __future__ import annotations
