@@ -86,6 +86,10 @@ RIGHT = {
     "commitOrRollback": "8",
     "sysFlag": "7",
     "k": "0",
+    "extraInfo": "0 1700000000000 60000 0 0 broker-a 0 0",
+    "maxMsgNums": "8",
+    "exp": "*",
+    "expType": "TAG",
 }
 
 VALUES: tuple[Any, ...] = (
@@ -131,7 +135,10 @@ TOPIC = {
     "topicFilterType": "SINGLE_TAG",
     "order": False,
 }
+ACKED = {"c": "G", "t": "T", "r": "0", "so": 0, "q": 0, "rq": 0, "pt": 1, "it": 60000, "b": "Aw=="}
 RIGHT_BODIES: dict[RequestCode, Any] = {
+    R.BATCH_ACK_MESSAGE: {"brokerName": "broker-a", "acks": [ACKED]},
+    R.SET_MESSAGE_REQUEST_MODE: {"topic": "T", "consumerGroup": "G", "mode": "POP", "popShareQueueNum": 0},
     R.HEART_BEAT: {"clientID": "c", "consumerDataSet": [MEMBER], "producerDataSet": [{"groupName": "P"}]},
     R.CHECK_CLIENT_CONFIG: {"clientId": "c", "group": "G", "subscriptionData": SUBSCRIPTION},
     R.LOCK_BATCH_MQ: {"clientId": "c", "consumerGroup": "G", "mqSet": [QUEUE]},

@@ -225,6 +225,17 @@ async def test_fifo_blocks_survive_in_javas_file(tmp_path: Path, autojump_clock:
         assert texts(again) == ["c", "d"]
 
 
+async def test_a_test_may_hurry(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await send(client, "a")
+        await popped(client)
+        broker.context.pops.hurry(60_000)
+        await trio.sleep(0.01)
+        (again,) = await popped(client)
+        assert (again.body, again.times) == (b"a", 1)
+
+
 # --- a Java broker's folder
 
 SIZES: dict[str, Any] = {
