@@ -28,6 +28,8 @@ HEAVY = {
     "pygal",
     "fastavro",
     "google.protobuf",
+    "h2",
+    "cryptography",
     "rmqcli.client",
 }
 PROGRAM = """
