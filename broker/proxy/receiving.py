@@ -1,8 +1,8 @@
 """ReceiveMessage, AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue, by pops.
 
 A receive looks at all queues of the topic, whatever queue its request names. Messages of an auto-renewed
-receive are lent again and again while their client lives (`renewals`); one whose stream ends before they
-were sent returns them at once.
+receive are lent again while their client lives (`renewals`). A receive whose stream ends returns the messages
+that it has not sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The messages of auto-renewed receives, which their clients do not have to extend (Java
 `DefaultReceiptHandleManager`).
 
-A message is lent for a minute at first, and again before that is over, as long as its client lives and at
-most for LONGEST_SECONDS. A client that leaves has failed: its messages are received by others at once.
+A message is lent for a minute at first, and again before that is over, while its client lives, for at most
+LONGEST_SECONDS. If a client leaves, others receive its messages at once, as after another attempt.
 """
 
 from __future__ import annotations
