@@ -334,9 +334,30 @@ def test_results_as_they_come(capsysbinary: pytest.CaptureFixture[bytes]) -> Non
         "queueOffset": 5,
         "offsetMsgId": "OFFSETID",
         "status": "SEND_OK",
+        "recallHandle": None,
     }
     SendReport(Settings(), "orders").sent(item)
     assert capsysbinary.readouterr().out == b"broker-a\t2\t5\tID\tSEND_OK\n"
+
+
+@pytest.mark.parametrize(
+    ("color", "forbidden", "is_terminal", "expected"),
+    [
+        (None, "", True, True),
+        (None, "1", True, False),
+        (None, "", False, False),
+        ("always", "1", False, True),
+        ("never", "", True, False),
+    ],
+)
+def test_colors_are_for_terminals_unless_somebody_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, color: str | None, forbidden: str, is_terminal: bool, expected: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", forbidden)
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal, raising=False)
+    given = Given() if color is None else Given(color=color)
+    assert Settings(given).color is expected
 
 
 def test_a_time_in_whole_seconds_folds_between_date_and_time() -> None:

@@ -327,6 +327,18 @@ async def test_update_keeps_the_rest(cluster: Cluster, autojump_clock: Any) -> N
     )
 
 
+async def test_update_names_a_broker_whose_settings_it_cannot_read(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    table = TopicConfigSerializeWrapper(topic_config_table={TOPIC: TopicConfig(topic_name=TOPIC)})
+    cluster.both(RequestCode.GET_ALL_TOPIC_CONFIG, body(table))
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
+    cluster.b.refuses = True
+    async with admin_of(cluster) as admin:
+        change = await admin.topics.update(TOPIC, perm=4)
+    assert (change.brokers, list(change.failures)) == (("broker-a",), ["broker-b"])
+
+
 async def test_update_does_not_wait_for_one_broker_after_the_other(
     cluster: Cluster, autojump_clock: Any
 ) -> None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
-from rmqcli.broker.tables import ClientChannel, GroupTable, OffsetTable, ProducerTable, TopicTable
+from rmqcli.broker.tables import (
+    ClientChannel,
+    ConsumerTable,
+    GroupTable,
+    OffsetTable,
+    ProducerTable,
+    TopicTable,
+)
 from rmqcli.broker.tables.topics import describe_topic, system_topics
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.bodies.heartbeat import ConsumerData
 from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from tests.broker.support import FakeSession
 
@@ -211,3 +220,18 @@ def test_offsets_of_broadcasting_clients_are_of_no_group() -> None:
     offsets.load(ConsumerOffsetSerializeWrapper(offset_table=table))
     assert (offsets.groups_of("T"), offsets.topics_of("G@broadcast")) == (["G"], [])
     assert offsets.wrapper().offset_table == table
+
+
+def test_nothing_is_kept_of_a_connection_that_left() -> None:
+    producers, consumers = ProducerTable(), ConsumerTable()
+    session = FakeSession()
+    client = ClientChannel(session, "id", 0, 0, 0)
+    for group in ("A", "B"):
+        producers.register(group, client)
+        consumers.register(ConsumerData(group_name=group), client)
+    for group in ("A", "B"):
+        producers.unregister(group, session)
+        assert consumers.unregister(group, session)
+    kept = weakref.ref(session)
+    del session, client
+    assert kept() is None
