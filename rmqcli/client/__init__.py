@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         TransactionResult as TransactionResult,
         TransactionState as TransactionState,
     )
+    from rmqcli.client.pop.consumer import SimpleConsumer as SimpleConsumer
     from rmqcli.client.pull.consumer import PullConsumer as PullConsumer
     from rmqcli.client.pull.scheduled import PullTask as PullTask, ScheduledPull as ScheduledPull
     from rmqcli.client.group.settings import MessageSelector as MessageSelector

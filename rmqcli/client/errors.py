@@ -304,7 +304,7 @@ class BrokerRefused(ClientError):
 
 
 class BrokerBusy(BrokerRefused):
-    """SYSTEM_BUSY (2) or FLOW_CONTROL (215).
+    """SYSTEM_BUSY (2) or FLOW_CONTROL (215), or a broker that holds too many POP requests.
 
     ```python
     for pause in (0.1, 1, 10):

@@ -24,7 +24,7 @@ NAMES: list[str] = vars(client)["__all__"]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CLIENTS = [
     *("Admin", "ClientInstance", "LitePullConsumer", "Producer"),
-    *("PullConsumer", "PushConsumer", "TransactionProducer"),
+    *("PullConsumer", "PushConsumer", "SimpleConsumer", "TransactionProducer"),
 ]
 
 

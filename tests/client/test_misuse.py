@@ -17,6 +17,7 @@ from rmqcli.client import (
     Producer,
     PullConsumer,
     PushConsumer,
+    SimpleConsumer,
     TransactionProducer,
 )
 from rmqcli.codec.message import Message
@@ -32,6 +33,7 @@ CLIENTS: dict[str, Callable[[], Any]] = {
     "push": partial(PushConsumer, "G", {"T": "*"}, never),
     "push, orderly": partial(PushConsumer, "G", {"T": "*"}, never, orderly=True),
     "pull": PullConsumer,
+    "simple": partial(SimpleConsumer, "G", {"T": "*"}),
     "lite": partial(LitePullConsumer, "G"),
     "admin": Admin,
     "instance": ClientInstance,

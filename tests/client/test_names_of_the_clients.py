@@ -15,7 +15,10 @@ from rmqcli.client import aio, sync
 from rmqcli.client.admin.admin import _AREAS
 from rmqcli.client.admin.area import Area
 
-CLIENTS = ("Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer")
+CLIENTS = (
+    *("Admin", "LitePullConsumer", "Producer", "PullConsumer"),
+    *("PushConsumer", "SimpleConsumer", "TransactionProducer"),
+)
 BOTH = pytest.mark.parametrize("facade", [aio, sync])
 ONLY_TRIO = {
     "delivery",  # for the classes of the library itself

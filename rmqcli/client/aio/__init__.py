@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LitePullConsumer as LitePullConsumer,
         PullConsumer as PullConsumer,
         PushConsumer as PushConsumer,
+        SimpleConsumer as SimpleConsumer,
     )
     from rmqcli.client.aio.producer import (
         Producer as Producer,

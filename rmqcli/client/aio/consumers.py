@@ -12,11 +12,13 @@ from rmqcli.client.group.settings import LiteSettings, MessageSelector, PushSett
 from rmqcli.client.instance import InstanceOptions
 from rmqcli.client.lite.consumer import DEFAULTS as LITE_DEFAULTS
 from rmqcli.client.lite.consumer import LitePullConsumer as TrioLitePullConsumer
+from rmqcli.client.pop.consumer import SimpleConsumer as TrioSimpleConsumer
 from rmqcli.client.pull.consumer import PullConsumer as TrioPullConsumer
 from rmqcli.client.pull.consumer import QueuesChanged
 from rmqcli.client.push.consumer import DEFAULTS, Topics
 from rmqcli.client.push.consumer import PushConsumer as TrioPushConsumer
 from rmqcli.client.push.state import ConcurrentListener, OrderlyListener
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
 from rmqcli.codec.message_queue import MessageQueue
 
 
@@ -134,3 +136,35 @@ class PullConsumer(Client[TrioPullConsumer]):
     max_offset = hosted(TrioPullConsumer.max_offset)
     earliest_store_time = hosted(TrioPullConsumer.earliest_store_time)
     search_offset = hosted(TrioPullConsumer.search_offset)
+
+
+class SimpleConsumer(Client[TrioSimpleConsumer]):
+    __doc__ = TrioSimpleConsumer.__doc__
+
+    def __init__(
+        self,
+        group: str,
+        topics: Topics,
+        *,
+        await_duration: float = 30.0,
+        consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        orderly: bool = False,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(
+            TrioSimpleConsumer(
+                group,
+                topics,
+                await_duration=await_duration,
+                consume_from=consume_from,
+                orderly=orderly,
+                **options,
+            )
+        )
+        self.group = self._trio.group
+
+    subscribe = hosted(TrioSimpleConsumer.subscribe)
+    unsubscribe = hosted(TrioSimpleConsumer.unsubscribe)
+    receive = hosted(TrioSimpleConsumer.receive)
+    ack = hosted(TrioSimpleConsumer.ack)
+    change_invisible_duration = hosted(TrioSimpleConsumer.change_invisible_duration)

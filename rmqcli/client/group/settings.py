@@ -241,7 +241,7 @@ def subscriptions(
 ) -> dict[str, Subscription]:
     """Return subscriptions to the given topics and, with `with_retry`, to the retry topic of the group."""
     if not wanted:
-        raise InvalidRequest("a push consumer needs at least one topic")
+        raise InvalidRequest("a consumer needs at least one topic")
     found: dict[str, Subscription] = {}
     for topic, given in wanted.items():
         found[topic] = subscription_of(topic, given, version)

@@ -10,11 +10,13 @@ from rmqcli.client.group.settings import LiteSettings, PushSettings
 from rmqcli.client.instance import InstanceOptions
 from rmqcli.client.lite.consumer import DEFAULTS as LITE_DEFAULTS
 from rmqcli.client.lite.consumer import LitePullConsumer as TrioLitePullConsumer
+from rmqcli.client.pop.consumer import SimpleConsumer as TrioSimpleConsumer
 from rmqcli.client.pull.consumer import PullConsumer as TrioPullConsumer
 from rmqcli.client.push.consumer import DEFAULTS, Topics
 from rmqcli.client.push.consumer import PushConsumer as TrioPushConsumer
 from rmqcli.client.push.state import ConsumeContext, ConsumeResult, OrderlyContext, OrderlyResult
 from rmqcli.client.sync.methods import Client, at_once, blocking, plain, relayed
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
@@ -127,3 +129,35 @@ class PullConsumer(Client[TrioPullConsumer]):
     max_offset = blocking(TrioPullConsumer.max_offset)
     earliest_store_time = blocking(TrioPullConsumer.earliest_store_time)
     search_offset = blocking(TrioPullConsumer.search_offset)
+
+
+class SimpleConsumer(Client[TrioSimpleConsumer]):
+    __doc__ = TrioSimpleConsumer.__doc__
+
+    def __init__(
+        self,
+        group: str,
+        topics: Topics,
+        *,
+        await_duration: float = 30.0,
+        consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        orderly: bool = False,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(
+            TrioSimpleConsumer(
+                group,
+                topics,
+                await_duration=await_duration,
+                consume_from=consume_from,
+                orderly=orderly,
+                **options,
+            )
+        )
+        self.group = self._trio.group
+
+    subscribe = blocking(TrioSimpleConsumer.subscribe)
+    unsubscribe = blocking(TrioSimpleConsumer.unsubscribe)
+    receive = blocking(TrioSimpleConsumer.receive)
+    ack = blocking(TrioSimpleConsumer.ack)
+    change_invisible_duration = blocking(TrioSimpleConsumer.change_invisible_duration)

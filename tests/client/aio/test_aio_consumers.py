@@ -30,6 +30,7 @@ from rmqcli.client.aio import (
     Producer,
     PullConsumer,
     PushConsumer,
+    SimpleConsumer,
     TransactionProducer,
 )
 
@@ -162,6 +163,25 @@ def test_polls_and_pulls(cluster: Cluster) -> None:
             await puller.register({"AioPolled": changed})  # type: ignore[dict-item]
             assert await asyncio.wait_for(changes.get(), 60) == 1
             assert [message.body for message in (await puller.pull(queue, 1)).messages] == [b"2"]
+
+    asyncio.run(main())
+
+
+def test_receives(cluster: Cluster) -> None:
+    async def main() -> None:
+        await sent(cluster, "AioReceived", b"1")
+        async with SimpleConsumer(
+            "G_aio_receive",
+            {"AioReceived": "*"},
+            consume_from=FIRST,
+            await_duration=60,
+            namesrv=cluster.namesrv,
+        ) as consumer:
+            (message,) = await consumer.receive(1, 30)
+            await consumer.change_invisible_duration(message, 0)
+            (message,) = await consumer.receive(1, 30)
+            assert (message.body, message.reconsume_times) == (b"1", 1)
+            await consumer.ack(message)
 
     asyncio.run(main())
 

@@ -31,6 +31,7 @@ from rmqcli.client.sync import (
     Producer,
     PullConsumer,
     PushConsumer,
+    SimpleConsumer,
     TransactionProducer,
 )
 
@@ -123,6 +124,18 @@ def test_a_poll_in_a_thread_ends_with_the_consumer(cluster: Cluster) -> None:
         consumer.subscribe("Empty")
         assert consumer.poll(0.05) == []
         assert "Empty" in admin.topics.names() and admin.name_servers.addresses
+
+
+def test_receives(cluster: Cluster) -> None:
+    sent(cluster, "Received", b"1")
+    with SimpleConsumer(
+        "G_receive", {"Received": "*"}, consume_from=FIRST, await_duration=60, namesrv=cluster.namesrv
+    ) as consumer:
+        (message,) = consumer.receive(1, 30)
+        consumer.change_invisible_duration(message, 0)
+        (message,) = consumer.receive(1, 30)
+        assert (message.body, message.reconsume_times) == (b"1", 1)
+        consumer.ack(message)
 
 
 def test_pulls(cluster: Cluster) -> None:

@@ -1,0 +1,1 @@
+"""Consumers that receive and acknowledge single messages (POP consumption of 5.x)."""

@@ -1,0 +1,402 @@
+"""`SimpleConsumer`: messages that a broker lends for a time (Java `SimpleConsumer` of 5.x, over POP).
+
+The topics of a consumer and their brokers are asked in turn. With one broker and one topic, the broker holds
+the request until there are messages. With several, they are asked concurrently whether they have any, because
+that lends none; so no message is lent to a request whose answer nobody awaits any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar, Unpack
+
+import trio
+
+from rmqcli.client.errors import (
+    UNREACHED,
+    BrokerBusy,
+    ClientError,
+    InvalidRequest,
+    NotFound,
+    NotSupported,
+    seconds_text,
+)
+from rmqcli.client.group.processor import ConsumerProcessor
+from rmqcli.client.group.running_info import pull_info
+from rmqcli.client.group.settings import (
+    ConsumerSettings,
+    MessageSelector,
+    Subscription,
+    subscription_of,
+    subscriptions,
+)
+from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.pop.lent import add_handles
+from rmqcli.client.pull.next_pull import IDLE
+from rmqcli.client.wire.messages import read_messages
+from rmqcli.client.wire.requests import read_answer
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, SubscriptionData
+from rmqcli.codec.bodies.running import ConsumerRunningInfo
+from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
+from rmqcli.codec.errors import HeaderError
+from rmqcli.codec.headers.pop import (
+    AckMessageRequestHeader,
+    ChangeInvisibleTimeRequestHeader,
+    NotificationRequestHeader,
+    PopMessageRequestHeader,
+)
+from rmqcli.codec.message import MessageExt, PropertyName
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.codec.operations.operation import Answer, Operation
+from rmqcli.codec.operations.pop import (
+    ACK_MESSAGE,
+    CHANGE_MESSAGE_INVISIBLETIME,
+    NOTIFICATION,
+    POP_MESSAGE,
+)
+from rmqcli.codec.receipt_handle import ReceiptHandle
+
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
+
+ANY_QUEUE = -1
+MAX_MESSAGES = 32
+MIN_INVISIBLE, MAX_INVISIBLE = 10.0, 12 * 3600.0  # seconds, as in Java's proxy
+MAX_AWAIT = 3600.0
+BROKER_CLOCK = 0  # as bornTime: otherwise a broker whose clock is ahead of ours takes a request for outdated
+_INIT_MODES = {ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET: 0, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET: 1}
+_PAUSES = IDLE[:6]  # after each time that a broker says it has messages, and then lends none
+_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT)
+_STATUSES = (ResponseCode.SUCCESS, ResponseCode.POLLING_FULL, *_NOTHING)
+
+
+class _Source(NamedTuple):
+    """A topic on a master."""
+
+    queue: MessageQueue
+    address: str
+    subscription: Subscription
+
+
+class SimpleConsumer(Client):
+    """Receives messages, each for a time, and acknowledges them one by one. Needs brokers of 5.x or of rmq.
+
+    A message that is not acknowledged within its invisible duration is received again, by any member of the
+    group; `message.reconsume_times` counts that. Members share the messages of each queue, so there may be
+    more members than queues.
+
+    `topics`: tags or a MessageSelector by topic. `await_duration`: the seconds that `receive` waits for
+    messages. `consume_from`: where a new group begins. `orderly`: a queue lends no more messages before the
+    lent ones are acknowledged or their time is over.
+
+    ```python
+    first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    async with SimpleConsumer("packers", {"orders": "paid"}, consume_from=first) as consumer:
+        for message in await consumer.receive(max_messages=16, invisible_duration=60):
+            assert message.body == b"hello"
+            await consumer.ack(message)
+    ```
+    """
+
+    def __init__(
+        self,
+        group: str,
+        topics: Mapping[str, str | MessageSelector],
+        *,
+        await_duration: float = 30.0,
+        consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        orderly: bool = False,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(instance, options)
+        _check("await_duration", await_duration, 0, MAX_AWAIT)
+        if consume_from not in _INIT_MODES:
+            raise InvalidRequest("a simple consumer begins at the first or at the last offset, not at a time")
+        core = self.instance
+        self._namespace = core.namespace
+        self.group: str = self._namespace.wrap(group)
+        check_group_name(self.group, FORBIDDEN_CONSUMER)
+        self._await = await_duration
+        self._settings = ConsumerSettings(consume_from=consume_from)
+        self._orderly = orderly
+        wanted = {self._namespace.wrap(topic): selector for topic, selector in topics.items()}
+        self._subscriptions = subscriptions(wanted, self.group, core.now_ms(), with_retry=False)
+        self._turn = 0
+        self._ahead: dict[str, int] = {}
+        self._created_ms = core.now_ms()
+        self._processor = ConsumerProcessor(
+            core, self.group, lambda: None, lambda _topic: {}, self._running_info
+        )
+
+    async def _open(self) -> None:
+        self._processor.open()
+        await self._announce()
+
+    async def _close(self, error: BaseException | None) -> None:
+        if self._processor.is_open:
+            self._processor.close()
+            await self.instance.heartbeats.leave_consumer(self.group)
+
+    async def subscribe(self, topic: str, selector: str | MessageSelector = "*") -> None:
+        """Receive messages of this topic as well, or with another selector from now on."""
+        topic = self._namespace.wrap(topic)
+        self._subscriptions[topic] = subscription_of(topic, selector, self.instance.now_ms())
+        await self._announce()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Receive no more messages of this topic."""
+        self._subscriptions.pop(self._namespace.wrap(topic), None)
+        await self._announce()
+
+    async def receive(
+        self, max_messages: int = MAX_MESSAGES, invisible_duration: float = 60.0
+    ) -> list[MessageExt]:
+        """Return 1 to `max_messages` (at most 32) messages of one topic and broker.
+
+        Returns an empty list after `await_duration` seconds without messages. Nobody else receives the
+        messages for `invisible_duration` seconds, 10 to 43,200.
+
+        If no broker has messages, raises the error of one that failed, such as NotSupported for a broker of
+        4.x. After a cancellation, messages that were lent already are received again after their time.
+        """
+        _check("max_messages", max_messages, 1, MAX_MESSAGES)
+        _check("invisible_duration", invisible_duration, MIN_INVISIBLE, MAX_INVISIBLE)
+        deadline = trio.current_time() + self._await
+        self._turn += 1
+        rounds = 0
+        while True:
+            failures: list[ClientError] = []
+            sources = await self._sources(failures)
+            waits = len(sources) == 1
+            working = []
+            for source in sources:
+                poll = max(0.0, deadline - trio.current_time()) if waits else 0.0
+                try:
+                    found = await self._pop(source, max_messages, invisible_duration, poll)
+                except ClientError as error:
+                    failures.append(self._failed(source, error))
+                    continue
+                if found:
+                    return found
+                if found is not None or not waits:  # otherwise it has waited
+                    working.append(source)
+            if not working or not (waits or await self._told(working, deadline, failures)):
+                if failures:
+                    raise failures[0]
+                return []
+            pause = _PAUSES[min(rounds, len(_PAUSES) - 1)]
+            await trio.sleep(min(pause, max(0.0, deadline - trio.current_time())))
+            rounds += 1
+
+    async def ack(self, message: MessageExt) -> None:
+        """Acknowledge a message, so that the group does not receive it again.
+
+        Raises InvalidRequest if its invisible duration is over.
+        """
+        handle, topic = self._handle(message)
+        header = AckMessageRequestHeader(
+            consumer_group=self.group,
+            topic=handle.topic(self.group, topic),
+            queue_id=handle.queue_id,
+            extra_info=handle.encode(),
+            offset=handle.offset,
+        )
+        await self._ask(topic, handle, ACK_MESSAGE, header)
+
+    async def change_invisible_duration(self, message: MessageExt, invisible_duration: float) -> None:
+        """Let the message be received again `invisible_duration` seconds from now, 0 to 43,200.
+
+        The message gets a new receipt handle, which a later `ack` uses. Raises InvalidRequest if its
+        invisible duration is over.
+        """
+        _check("invisible_duration", invisible_duration, 0, MAX_INVISIBLE)
+        handle, topic = self._handle(message)
+        header = ChangeInvisibleTimeRequestHeader(
+            consumer_group=self.group,
+            topic=handle.topic(self.group, topic),
+            queue_id=handle.queue_id,
+            extra_info=handle.encode(),
+            offset=handle.offset,
+            invisible_time=_ms(invisible_duration),
+        )
+        told = (await self._ask(topic, handle, CHANGE_MESSAGE_INVISIBLETIME, header)).header
+        changed = handle._replace(
+            pop_time=told.pop_time, invisible_time=told.invisible_time, revive_queue=told.revive_qid
+        )
+        message.properties[PropertyName.POP_CK] = changed.encode()
+
+    async def _sources(self, failures: list[ClientError]) -> list[_Source]:
+        """Return where to ask, beginning with another one each time. Slaves lend no messages."""
+        if not self._subscriptions:
+            raise InvalidRequest("no topic is subscribed")
+        sources = []
+        for topic, subscription in list(self._subscriptions.items()):
+            try:
+                route = await self.instance.route(topic)
+            except ClientError as error:
+                failures.append(error)
+                continue
+            for name in sorted({queue.broker_name for queue in route.subscribe}):
+                address = route.brokers.get(name, {}).get(MASTER_ID)
+                if address is None:
+                    failures.append(self._no_master(topic, name))
+                else:
+                    sources.append(_Source(MessageQueue(topic, name, ANY_QUEUE), address, subscription))
+        first = self._turn % max(1, len(sources))
+        return sources[first:] + sources[:first]
+
+    def _no_master(self, topic: str, broker_name: str) -> NotFound:
+        self.instance.routes.doubt(topic)
+        return NotFound(
+            ResponseCode.QUERY_NOT_FOUND,
+            f"topic {self._namespace.unwrap(topic)} has no master on broker {broker_name}",
+            self.instance.name_servers.current,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
+            concluded=True,
+        )
+
+    def _failed(self, source: _Source, error: ClientError) -> ClientError:
+        if isinstance(error, UNREACHED):
+            self.instance.routes.doubt(source.queue.topic)
+        if isinstance(error, NotSupported):
+            error.args = (f"{error.fact}; SimpleConsumer needs a broker of 5.x, PushConsumer does not",)
+        self.instance.outages.failed("receiving from", source.queue, error)
+        return error
+
+    async def _pop(
+        self, source: _Source, max_messages: int, invisible_duration: float, poll: float
+    ) -> list[MessageExt] | None:
+        """Return messages; None if there are none, an empty list if the selector excluded them."""
+        queue, address, subscription = source
+        expression, expression_type = subscription.selector
+        header = PopMessageRequestHeader(
+            consumer_group=self.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            max_msg_nums=max_messages,
+            invisible_time=_ms(invisible_duration),
+            poll_time=_ms(poll),
+            born_time=BROKER_CLOCK,
+            init_mode=_INIT_MODES[self._settings.consume_from],
+            exp_type=expression_type,
+            exp=expression or "*",
+            order=self._orderly,
+        )
+        timeout = self.instance.timeout + poll
+        reply = await self.instance.call(address, POP_MESSAGE.code, header, timeout=timeout, ok=_STATUSES)
+        if reply.code == ResponseCode.POLLING_FULL:
+            raise _polling_full(address)
+        self.instance.outages.works(queue)
+        if reply.code in _NOTHING:
+            return None
+        answer = read_answer(POP_MESSAGE, reply, queue.broker_name)
+        self._ahead[queue.broker_name] = self.instance.now_ms() - answer.header.pop_time
+        # Those that a reply is too long for are received again after their time.
+        messages, _cut_at = await read_messages(answer.body, queue.broker_name)
+        add_handles(messages, answer.header, queue)
+        self._namespace.unwrap_messages(messages)
+        tags = subscription.tags
+        for message in messages:
+            if tags and message.tags not in tags:
+                with contextlib.suppress(ClientError):  # then it comes again
+                    await self.ack(message)
+        return [message for message in messages if not tags or message.tags in tags]
+
+    async def _told(self, sources: list[_Source], deadline: float, failures: list[ClientError]) -> bool:
+        """Wait until a broker has messages. False if none has until the deadline."""
+        poll = max(0.0, deadline - trio.current_time())
+        has_messages = False
+
+        async def ask(source: _Source) -> None:
+            nonlocal has_messages
+            header = NotificationRequestHeader(
+                consumer_group=self.group,
+                topic=source.queue.topic,
+                queue_id=source.queue.queue_id,
+                poll_time=_ms(poll),
+                born_time=BROKER_CLOCK,
+                order=self._orderly,
+            )
+            timeout = self.instance.timeout + poll
+            try:
+                answer = await self.instance.ask(source.address, NOTIFICATION, header, None, timeout=timeout)
+                told = answer.header
+                if told.polling_full:
+                    raise _polling_full(source.address)
+            except ClientError as error:
+                failures.append(self._failed(source, error))
+                return
+            if told.has_msg:
+                has_messages = True
+                nursery.cancel_scope.cancel()
+
+        if poll:
+            async with trio.open_nursery() as nursery:
+                for source in sources:
+                    nursery.start_soon(ask, source)
+        return has_messages
+
+    def _handle(self, message: MessageExt) -> tuple[ReceiptHandle, str]:
+        """Return the handle of a message and its topic. Raises InvalidRequest."""
+        text = message.properties.get(PropertyName.POP_CK)
+        if text is None:
+            raise InvalidRequest(f"message {message.msg_id} has no receipt handle: it was not received")
+        try:
+            handle = ReceiptHandle.decode(text)
+        except HeaderError as error:
+            raise InvalidRequest(str(error)) from None
+        # Without a message from this broker, the difference of our clocks is unknown.
+        ahead = self._ahead.get(handle.broker_name)
+        if ahead is not None and self.instance.now_ms() - ahead >= handle.pop_time + handle.invisible_time:
+            raise InvalidRequest(
+                f"the receipt handle of message {message.msg_id} has expired, because its invisible duration of "
+                f"{seconds_text(handle.invisible_time / 1000)} is over; the message is received again"
+            )
+        return handle, self._namespace.wrap(message.topic)
+
+    async def _ask(
+        self,
+        topic: str,
+        handle: ReceiptHandle,
+        operation: Operation[RequestT, ReplyT, None, None],
+        header: RequestT,
+    ) -> Answer[ReplyT, None]:
+        """Ask the master that lent a message."""
+        queue = MessageQueue(topic, handle.broker_name, handle.queue_id)
+        address = (await self.instance.broker_addresses(queue))[0]
+        if address != self.instance.routes.brokers[handle.broker_name].get(MASTER_ID):
+            raise self._no_master(topic, handle.broker_name)
+        try:
+            return await self.instance.ask(address, operation, header, None)
+        except UNREACHED:
+            self.instance.routes.doubt(topic)
+            raise
+
+    async def _announce(self) -> None:
+        await self.instance.heartbeats.announce_consumer(
+            self.group, ConsumeType.CONSUME_ACTIVELY, self._settings, self._data()
+        )
+
+    def _data(self) -> list[SubscriptionData]:
+        return [one.data for one in self._subscriptions.values()]
+
+    def _running_info(self, stacks: bool) -> ConsumerRunningInfo:
+        return pull_info(self.instance, self.group, self._created_ms, self._data())
+
+
+def _polling_full(address: str) -> BrokerBusy:
+    # Concluded, because the code has another name in the answers to other requests.
+    remark = f"{address} holds too many requests that wait for messages"
+    return BrokerBusy(ResponseCode.POLLING_FULL, remark, address, POP_MESSAGE.name, concluded=True)
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InvalidRequest(f"{name} is {value}, out of range [{low:g}, {high:g}]")
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
