@@ -88,7 +88,8 @@ def test_the_permissions_that_are_named_are_those_of_the_table() -> None:
         bits = {permission for _, is_group, permission in rule.in_header if not is_group}
         if rule.message is not None:
             bits.add(permission_of(rule.message.actions))
-        for permission in bits:
+        # Of the actions of 5.x, accounts of 4.9 know these two.
+        for permission in {bit & (Permission.PUB | Permission.SUB) for bit in bits} - {Permission(0)}:
             remark = f"{OLD}No default permission for topic:T"
             expected = {
                 Permission.PUB: "PUB",

@@ -52,12 +52,12 @@ async def test_sends_that_succeed_fail_and_run(network: Network, autojump_clock:
 async def test_a_connection_that_is_opened_again(network: Network, autojump_clock: Any) -> None:
     cluster = Cluster(network)
     async with producing(network) as producer:
-        for _ in range(2):
+        for _ in range(8):
             await producer.send(message())
         assert producer.metrics().reconnects == 0
         await cluster.a.drop()
         await trio.sleep(1)
-        for _ in range(2):
+        for _ in range(8):
             await producer.send(message())
         assert producer.metrics().reconnects == 1
 

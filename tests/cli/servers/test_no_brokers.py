@@ -11,10 +11,12 @@ import pytest
 from rmqcli.broker.config import NamesrvConfig
 from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.system import system_now_ms
+from rmqcli.codec.recall_handle import RecallHandle
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import in_thread
 from tests.json_schema import COMMANDS
 
+HANDLE = RecallHandle("t", "b", 1, "k").encode()
 TOLD = "no broker is registered with name server "
 LINES = """\
 acl delete key -y|acl set operator1 --topic-default PUB --secret-file PASSWORD|acl version|acl whitelist 10.0.0.1
@@ -34,12 +36,12 @@ export --topic t --out OUT|report --out OUT|sql select#1#from#t|top --once
 group check|group check g|group clients g|group create g|group delete g -y|group deliver g -T t --id ID
 group describe g|group list|group mode g t PULL|group settings g|group status g|group update g --consume
 metrics show|offsets clone g h t|offsets reset g t --to start -y|offsets show g
-pull t|query t -k K|request t x|send t x|tail t -c 1|trace ID
+pull t|query t -k K|recall HANDLE|request t x|send t x|tail t -c 1|trace ID
 topic allocate t client|topic create t|topic delete t -y|topic describe t|topic entries t -q 0|topic list
 topic route t|topic static remap t -b a -y|topic static show t|topic static update t -b a --queues 1 -y
 topic stats t|topic top|topic top t|topic update t --perm r"""
 ASKED = tuple(
-    line.replace("ID", "7F00000100002A9F0000000000000000")
+    line.replace("ID", "7F00000100002A9F0000000000000000").replace("HANDLE", HANDLE)
     for part in LINES.splitlines()
     for line in part.split("|")
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,14 @@ def read(tasks: list[list[PlacedPart]], rows: RowFilter) -> list[int]:
 
 
 @pytest.mark.parametrize(("size", "count"), [(10_000_000, 1), (1_100_000, 2), (524_288, 4), (200_000, 10)])
-def test_files_share_a_task_or_are_cut(store_clean: JavaStore, size: int, count: int) -> None:
+def test_files_share_a_task_or_are_cut(
+    copy_java_store: Callable[[str], JavaStore], size: int, count: int
+) -> None:
     rows = RowFilter()
-    found = tasks_of(store_clean.root, rows, size)
+    store = copy_java_store("store-clean")  # in tmpfs, whoever has read a hole by a mapping has filled it
+    found = tasks_of(store.root, rows, size)
     assert len(found) == count
-    assert read(found, rows) == [row["commit_log_offset"] for row in java_rows(store_clean)]
+    assert read(found, rows) == [row["commit_log_offset"] for row in java_rows(store)]
 
 
 @pytest.mark.parametrize("size", [10_000_000, 100_000, 5000])

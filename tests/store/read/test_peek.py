@@ -16,7 +16,7 @@ from rmqcli.store.read import consume_queue
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook, queues_of
 from rmqcli.store.read.files import NamedFile, mapped, peeked, without_last_hole
 from rmqcli.store.read.folder import StoreFolder
-from rmqcli.store.stats.overview import overview
+from rmqcli.store.stats.overview import Overview, overview
 from tests.seeds import times
 from tests.support import JavaStore
 
@@ -77,10 +77,17 @@ def test_a_file_up_to_its_last_hole(tmp_path: Path, length: int, unit: int, read
 def test_the_overview_by_looks_and_by_mappings(
     java_store: JavaStore, store_five: JavaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stores = java_store.root, store_five.root
-    by_looks = [overview(StoreFolder(store))._replace(disk=(0, 0, 0)) for store in stores]
+    def shown() -> list[Overview]:
+        found = [overview(StoreFolder(store)) for store in (java_store.root, store_five.root)]
+        # In tmpfs, a mapping that is read uses pages for the holes.
+        return [
+            one._replace(disk=(0, 0, 0), folders=[each._replace(used=0) for each in one.folders])
+            for one in found
+        ]
+
+    by_looks = shown()
     monkeypatch.setattr(consume_queue, "peeked", mapped)
-    assert [overview(StoreFolder(store))._replace(disk=(0, 0, 0)) for store in stores] == by_looks
+    assert shown() == by_looks
 
 
 def test_the_queues_and_sizes_of_every_folder(java_store: JavaStore) -> None:
