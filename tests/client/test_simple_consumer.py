@@ -31,16 +31,24 @@ from rmqcli.client import (
     SimpleConsumer,
     UnexpectedReply,
 )
+from rmqcli.client.pop.lent import add_handles
 from rmqcli.client.produce.targets import by_queue_id
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.base import from_ext
-from rmqcli.codec.headers.pop import AckMessageRequestHeader, PopMessageRequestHeader
+from rmqcli.codec.headers.pop import (
+    AckMessageRequestHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
 from rmqcli.codec.properties import encode_properties
 from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.receipt_handle import ReceiptHandle
+from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.frame import decode_frame
 from tests.client.scripted import Network, Reply, ok, refuse, route
 from tests.codec.samples import make_record
+from tests.codec.wire import load_wire
 
 TOPIC, GROUP = "orders", "packers"
 POP, ACK, CHANGE, NOTIFICATION = 200050, 200051, 200053, 200054
@@ -503,9 +511,43 @@ async def test_a_handle_that_the_producer_sent_is_replaced(
 
 async def test_an_offset_that_cannot_be_is_not_believed(network: Network, autojump_clock: MockClock) -> None:
     """No CRC covers it."""
-    reply = lent(record(7), record(1 << 40), starts="0 0 7", offsets="0 0 7,9")
+    reply = lent(record(1 << 40), record(9), starts="0 0 7", offsets="0 0 7,9")
     found = await received(network, reply, 2)
     assert [handle.split()[-1] for _, _, handle in found] == ["7", "9"]
+
+
+async def test_messages_of_an_inner_batch_have_its_handle(
+    network: Network, autojump_clock: MockClock
+) -> None:
+    """The reply names only the offset of the batch."""
+    records = map(record, (7, 8, 9, 10))
+    found = await received(network, lent(*records, starts="0 0 7", offsets="0 0 7,10"), 4)
+    assert [handle.split()[-1] for _, _, handle in found] == ["7", "7", "7", "10"]
+
+
+async def test_a_broker_that_tells_of_messages_and_lends_none(
+    network: Network, autojump_clock: MockClock
+) -> None:
+    """It is not asked again at once."""
+    pops: list[float] = []
+
+    def nothing(command: RemotingCommand) -> RemotingCommand:
+        pops.append(trio.current_time())
+        return command.reply(210 if len(pops) < 200 else 1, "no")
+
+    consumer = scripted(network)
+    brokers = {f"broker-{name}": {0: f"{name}:10911"} for name in "ab"}
+    topics = {TOPIC: dict.fromkeys(brokers, 1)}
+    network.server(NAMESRV, {RequestCode.GET_ROUTEINFO_BY_TOPIC: route(topics, brokers)})
+    for name in "ab":
+        network.server(
+            f"{name}:10911", {POP: nothing, NOTIFICATION: ok({"hasMsg": "true", "pollingFull": "false"})}
+        )
+    async with consumer:
+        begun = trio.current_time()
+        assert await consumer.receive() == []
+        assert 5 <= trio.current_time() - begun < 5.1
+    assert 10 < len(pops) < 100
 
 
 async def test_tags_are_compared_again(network: Network, autojump_clock: MockClock) -> None:
@@ -571,3 +613,18 @@ async def test_an_acknowledgement_follows_the_master(network: Network, autojump_
         await trio.sleep(2)
         await consumer.ack(message)
     assert new.count(ACK) == 1 and network.servers[SLAVE].count(ACK) == 0
+
+
+def test_handles_are_those_that_the_client_of_java_made() -> None:
+    wire = load_wire("pop")
+    made, told = set(), set()
+    for row, frame in zip(wire.index, wire.frames, strict=True):
+        command = decode_frame(frame[4:])
+        if row["code"] == ACK:
+            made.add((command.ext_fields or {})["extraInfo"])
+        elif row.get("reqcode") == POP and command.code == 0:
+            messages = decode_records(command.body)
+            header = from_ext(PopMessageResponseHeader, command.ext_fields)
+            add_handles(messages, header, MessageQueue(TOPIC, "broker-a", -1))
+            told |= {message.properties[PropertyName.POP_CK] for message in messages}
+    assert len(made) >= 100 and len(made & told) >= 100
