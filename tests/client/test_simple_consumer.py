@@ -26,6 +26,7 @@ from rmqcli.client import (
     MessageSelector,
     NoRoute,
     NotFound,
+    NotPermitted,
     NotSupported,
     Producer,
     SimpleConsumer,
@@ -46,6 +47,7 @@ from rmqcli.codec.receipt_handle import ReceiptHandle
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import decode_frame
+from tests.broker.auth.support import ORDINARY, guarded
 from tests.client.scripted import Network, Reply, ok, refuse, route
 from tests.codec.samples import make_record
 from tests.codec.wire import load_wire
@@ -628,3 +630,23 @@ def test_handles_are_those_that_the_client_of_java_made() -> None:
             add_handles(messages, header, MessageQueue(TOPIC, "broker-a", -1))
             told |= {message.properties[PropertyName.POP_CK] for message in messages}
     assert len(made) >= 100 and len(made & told) >= 100
+
+
+async def test_an_account_that_may_receive_may_acknowledge_what_is_retried(autojump_clock: MockClock) -> None:
+    """Its retry topic has no permission of its own."""
+    async with guarded() as cluster:
+        options = cluster.client() | {"credentials": ORDINARY}
+        async with Producer("shop", **options) as producer:
+            await producer.send(Message.of(TOPIC, "a"))
+        for group, error in (("readers", None), ("shut", NotPermitted)):
+            async with SimpleConsumer(group, {TOPIC: "*"}, consume_from=FIRST, **options) as consumer:
+                if error is not None:
+                    with pytest.raises(error):
+                        await consumer.receive(1, 10)
+                    continue
+                await consumer.receive(1, 10)
+                (message,) = await consumer.receive(1, 10)
+                assert message.reconsume_times == 1
+                await consumer.change_invisible_duration(message, 20)
+                await consumer.ack(message)
+                assert await consumer.receive() == []
