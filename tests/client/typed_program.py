@@ -57,6 +57,9 @@ def threads() -> list[str]:
         consumer.subscribe("orders")
         bodies: list[bytes] = [one.body for one in consumer.poll(timeout=1.0)]
         print(bodies)
+    with sync.SimpleConsumer("group", {"orders": "*"}) as simple:
+        for one in simple.receive(max_messages=16, invisible_duration=30.0):
+            simple.ack(one)
     with sync.Admin() as admin:
         admin.topics.create("orders", read_queues=1, write_queues=1)
         return admin.topics.names()
@@ -77,5 +80,8 @@ async def on_asyncio() -> list[str]:
         await consumer.subscribe("orders")
         bodies: list[bytes] = [one.body for one in await consumer.poll(timeout=1.0)]
         print(bodies)
+    async with aio.SimpleConsumer("group", {"orders": "*"}) as simple:
+        for one in await simple.receive(max_messages=16, invisible_duration=30.0):
+            await simple.ack(one)
     async with aio.Admin() as admin:
         return await admin.topics.names()
