@@ -112,7 +112,8 @@ class RouteTable:
     ) -> Registered:
         """Add or renew a registration.
 
-        Topics are updated only from a master, and only with a new data version; topics not in `topics` stay.
+        Topics are taken only from a master, and those that are known only with a new data version; topics not
+        in `topics` stay.
         """
         steps = self.registering(broker, live, topics, filter_servers)
         while True:
@@ -139,10 +140,12 @@ class RouteTable:
         self._put_live(broker.address, live)
         if filter_servers:
             self._filter_servers[broker.address] = list(filter_servers)
-        for topic in topics if has_news else ():
+        for topic in topics if broker.id == MASTER_ID else ():
             if self._brokers.get(broker.name) is not group:
                 break  # removed between two steps
-            self._put_topic(broker.name, topic)
+            # A broker of Java may register a topic that has changed before all the others, with the same version.
+            if has_news or topic.topic_name not in self._topics_of.get(broker.name, ()):
+                self._put_topic(broker.name, topic)
             yield
         return self._master_of(group) if broker.id != MASTER_ID else Registered()
 

@@ -29,7 +29,7 @@ from rmqcli.broker.net.peers import Peers
 from rmqcli.broker.net.turns import Turns
 from rmqcli.broker.supervisor import Supervisor
 from rmqcli.broker.tables.topics import READ_WRITE
-from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.codec.bodies.registration import RegisterBrokerBody
 from rmqcli.codec.codes import MASTER_ID, ResponseCode
 from rmqcli.codec.core.hashing import crc32
@@ -119,8 +119,11 @@ class Registration:
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
         """Register all topics, or the changed ones of `wrapper`. Failures are logged."""
-        registration = await self._registration(wrapper or self._topics())
-        await self._everywhere(partial(self._register_at, *registration))
+        if wrapper is None:
+            await self._everywhere(partial(self._register_at, *await self._registration(self._topics())))
+        else:
+            changes = await self._registration(wrapper)
+            await self._everywhere(partial(self._register_changes, *changes, wrapper.data_version))
 
     async def unregister(self) -> None:
         """Unregister the broker at every name server. Failures are logged."""
@@ -171,6 +174,18 @@ class Registration:
             self.on_master(answer.header)
         if answer.body is not None and self._on_order_topics is not None:
             self._on_order_topics(answer.body.table)
+
+    async def _register_changes(
+        self, header: RegisterBrokerRequestHeader, body: bytes, version: DataVersion, address: str
+    ) -> None:
+        # A name server that has just started would take the changed topics for all: their version is that of all,
+        # and registrations with a version that it knows are not read.
+        known = await self._request(
+            QUERY_DATA_VERSION, self._identity(QueryDataVersionRequestHeader), version, address
+        )
+        if known.body is None:
+            header, body = await self._registration(self._topics())
+        await self._register_at(header, body, address)
 
     async def _register_if_changed(self, wrapper: TopicConfigSerializeWrapper, address: str) -> None:
         header = self._identity(QueryDataVersionRequestHeader)

@@ -48,22 +48,16 @@ class Replay:
         default_factory=dict
     )
     registered: set[str] = field(default_factory=set)
-    data_version: dict[str, int] | None = None
     compared: Counter[int] = field(default_factory=Counter)
 
     def request(self, connection: int, request: RemotingCommand) -> None:
         session = self.sessions.setdefault(connection, FakeSession())
         reply = self.server.handle(request, session)
         if request.code == RequestCode.REGISTER_BROKER:
-            self._registration(loads(request.body)["topicConfigSerializeWrapper"])
+            self.registered |= loads(request.body)["topicConfigSerializeWrapper"]["topicConfigTable"].keys()
         if request.code == RequestCode.DELETE_TOPIC_IN_NAMESRV and request.ext_fields:
             self.registered.discard(request.ext_fields["topic"])
         self.asked[connection, request.opaque] = request, reply, frozenset(self.registered)
-
-    def _registration(self, wrapper: dict[str, Any]) -> None:
-        if wrapper["dataVersion"] != self.data_version:
-            self.registered |= wrapper["topicConfigTable"].keys()
-        self.data_version = wrapper["dataVersion"]
 
     def reply(self, connection: int, theirs: RemotingCommand) -> None:
         request, ours, registered = self.asked.pop((connection, theirs.opaque))
