@@ -29,7 +29,7 @@ from rmqcli.broker.net.peers import Peers
 from rmqcli.broker.net.turns import Turns
 from rmqcli.broker.supervisor import Supervisor
 from rmqcli.broker.tables.topics import READ_WRITE
-from rmqcli.codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.codec.bodies.registration import RegisterBrokerBody
 from rmqcli.codec.codes import MASTER_ID, ResponseCode
 from rmqcli.codec.core.hashing import crc32
@@ -94,6 +94,8 @@ class Registration:
         self._turns = turns or Turns()
         self._down: set[str] = set()
         self._unreachable: set[str] = set()
+        self._complete: set[str] = set()
+        """Name servers that have had all topics since they last failed."""
         self.on_master: Callable[[RegisterBrokerResponseHeader], None] | None = None
         """Called with each reply to a registration, which names the master of a slave."""
         self._is_master_known = False
@@ -122,8 +124,7 @@ class Registration:
         if wrapper is None:
             await self._everywhere(partial(self._register_at, *await self._registration(self._topics())))
         else:
-            changes = await self._registration(wrapper)
-            await self._everywhere(partial(self._register_changes, *changes, wrapper.data_version))
+            await self._everywhere(partial(self._register_changes, *await self._registration(wrapper)))
 
     async def unregister(self) -> None:
         """Unregister the broker at every name server. Failures are logged."""
@@ -157,6 +158,7 @@ class Registration:
             if address not in self._down:
                 _log.warning("name server %s: %s", address, error)
             self._down.add(address)
+            self._complete.discard(address)
             if isinstance(error, PeerUnreachable):
                 self._unreachable.add(address)
             else:
@@ -169,21 +171,17 @@ class Registration:
 
     async def _register_at(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
         answer = await self._request(REGISTER_BROKER, header, body, address)
+        self._complete.add(address)
         if self.on_master is not None:
             self._is_master_known |= answer.header.master_addr is not None
             self.on_master(answer.header)
         if answer.body is not None and self._on_order_topics is not None:
             self._on_order_topics(answer.body.table)
 
-    async def _register_changes(
-        self, header: RegisterBrokerRequestHeader, body: bytes, version: DataVersion, address: str
-    ) -> None:
-        # A name server that has just started would take the changed topics for all: their version is that of all,
-        # and registrations with a version that it knows are not read.
-        known = await self._request(
-            QUERY_DATA_VERSION, self._identity(QueryDataVersionRequestHeader), version, address
-        )
-        if known.body is None:
+    async def _register_changes(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
+        # A name server of 4.9 would take the changed topics for all, if they were the first that it learns: their
+        # version is that of all, and it does not read registrations with a version that it knows.
+        if address not in self._complete:
             header, body = await self._registration(self._topics())
         await self._register_at(header, body, address)
 
