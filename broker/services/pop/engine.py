@@ -579,7 +579,8 @@ class Pops:
         broker = self._broker
         if queue.in_flight.get(offset) is not point:
             return True
-        is_wanted = queue.group in broker.groups and real_topic(queue.group, queue.topic) in broker.topics
+        # A group that is not in its table is no reason to lose a message: it may have begun just before a crash.
+        is_wanted = real_topic(queue.group, queue.topic) in broker.topics
         message = lent(broker, queue, offset) if is_wanted else None
         if message is None:
             text = "%s does not get the message %d of queue %d of %s again: it is gone"

@@ -11,6 +11,7 @@ from rmqcli.broker.services.pop.queues import PopQueue
 from rmqcli.broker.services.put import restored
 from rmqcli.broker.services.retries import DLQ_QUEUES, put_dead_letter
 from rmqcli.broker.store.values import PutStatus
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import dlq_topic
@@ -37,7 +38,7 @@ def needed_topic(
 ) -> tuple[str, int]:
     """Return the topic that a message goes to next, and the number of its queues."""
     group = broker.groups.get(queue.group)
-    most = 0 if group is None else group.retry_max_times
+    most = (group or SubscriptionGroupConfig(queue.group)).retry_max_times
     if message.reconsume_times + attempts > most:
         return dlq_topic(queue.group), DLQ_QUEUES
     return pop_retry_topic(queue.group, real_topic(queue.group, queue.topic)), RETRY_QUEUES
