@@ -69,6 +69,14 @@ class _Read(NamedTuple):
     result: GetResult
 
 
+def _part(source: _Source, start: int, found: GetResult) -> PoppedPart:
+    """Return the messages that were read from `start` on; a filter may have left some out."""
+    offsets: Sequence[int] = range(start, found.next_begin_offset)
+    if found.count != len(offsets):
+        offsets = [offset for offset, _ in records_of(found.views)]
+    return PoppedPart(source.topic, source.retry, source.queue_id, offsets, found.views)
+
+
 class Pops:
     """The pops of one broker."""
 
@@ -103,11 +111,8 @@ class Pops:
             result.moved |= queue.position != start
             self.in_flight.changed[queue] = None
             if found.count:
-                offsets: Sequence[int] = range(start, queue.position)
-                if found.count != len(offsets):
-                    offsets = [offset for offset, _ in records_of(found.views)]
-                self.in_flight.add(queue, offsets, result.pop_time, request.invisible_ms, due)
-                part = PoppedPart(source.topic, source.retry, source.queue_id, offsets, found.views)
+                part = _part(source, start, found)
+                self.in_flight.add(queue, part.offsets, result.pop_time, request.invisible_ms, due)
                 self._lent(result, part, found, request.group)
         if result.parts:
             self._wake_before(due)
@@ -247,10 +252,7 @@ class Pops:
         reads, result.rest = self._read(request)
         for source, _, start, found in reads:
             if found.count:
-                offsets: Sequence[int] = range(start, start + found.count)
-                if found.count != found.next_begin_offset - start:
-                    offsets = [offset for offset, _ in records_of(found.views)]
-                part = PoppedPart(source.topic, source.retry, source.queue_id, offsets, found.views)
+                part = _part(source, start, found)
                 self._lent(result, part, found, request.group)
         return result
 
