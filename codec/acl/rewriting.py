@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-import yaml
-
 from rmqcli.codec.acl.account_file import PERMISSIONS, SHORTEST_KEY, FileVersion, is_true, parse_account
 from rmqcli.codec.acl.errors import AclError
 
@@ -42,6 +40,8 @@ def with_white(document: Mapping[str, Any], addresses: Collection[str]) -> dict[
 
 def file_text(document: Mapping[str, Any], version: FileVersion) -> bytes:
     """Return the document as block YAML, as Java writes it, with its version at the end."""
+    import yaml
+
     members = {name: value for name, value in document.items() if name != "dataVersion"}
     if _ACCOUNTS in members:
         members[_ACCOUNTS] = [_typed(one) for one in _accounts(document)]

@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqcli.codec.acl.account_file import FileVersion, Permission, Unusual, parse_file, read_quickly
+from rmqcli.codec.acl.account_file import FileVersion, Permission, parse_file
+from rmqcli.codec.acl.account_yaml import Unusual, read_quickly
 from rmqcli.codec.acl.errors import AclError
 from rmqcli.codec.acl.rewriting import file_text, with_account, with_white, without_account
 from tests.seeds import times
@@ -209,7 +210,7 @@ def test_an_account_in_another_encoding_is_refused() -> None:
 def slowly(content: bytes) -> Any:
     """The file, or the text of its error, as PyYAML alone reads it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rmqcli.codec.acl.account_file.read_quickly", refusing)
+        patch.setattr("rmqcli.codec.acl.account_yaml.read_quickly", refusing)
         return quickly(content)
 
 
