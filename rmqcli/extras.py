@@ -8,6 +8,8 @@ from pathlib import Path
 
 INSTALLED_BY = {"hdrh": "hdrhistogram", "google.protobuf": "protobuf"}
 """The distribution of a module that has another name."""
+GRPC = ("grpc", "h2", "google.protobuf", "cryptography")
+"""The extra that a front for gRPC clients requires, and its modules."""
 
 
 class MissingPackage(Exception):
@@ -35,11 +37,6 @@ def require(extra: str, *modules: str) -> None:
     for module in modules:
         if not _is_installed(module):
             raise MissingPackage(INSTALLED_BY.get(module, module), extra)
-
-
-def is_installed(*modules: str) -> bool:
-    """Return True if all modules are installed; none is imported but the parents of a dotted name."""
-    return all(map(_is_installed, modules))
 
 
 def _is_installed(module: str) -> bool:

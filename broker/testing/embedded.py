@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +30,7 @@ from rmqcli.broker.node import open_broker
 from rmqcli.broker.system import NowMs, system_now_ms
 from rmqcli.codec.ids import join_address
 from rmqcli.codec.store.delay_levels import DelayLevels
+from rmqcli.extras import GRPC, require
 
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,
@@ -57,16 +58,19 @@ class Cluster:
     cluster_name: str
     move_clock: Callable[[int], None] = field(repr=False, compare=False)
     """Moves the broker's clock forward by some ms, in the thread of the broker."""
-    grpc: str | None = field(default=None, kw_only=True)
+    open_grpc: Callable[[int], Awaitable[str]] = field(repr=False, compare=False)
+    """Serves gRPC clients on a port until the end of the cluster; for the task that opened it."""
+    grpc: Callable[[], str] = field(repr=False, compare=False)
 
     @property
     def grpc_endpoint(self) -> str:
-        """The "ip:port" for gRPC clients of 5.x. Raises ConfigError unless the cluster has the setting `grpc_port`."""
-        if self.grpc is None:
-            raise ConfigError(
-                "this cluster serves no gRPC clients: set grpc_port, 0 for any free port (extra grpc)"
-            )
-        return self.grpc
+        """The "ip:port" for gRPC clients of 5.x.
+
+        A cluster in a thread begins to serve them when this is first read, on a free port unless the setting
+        `grpc_port` names one; any other needs the setting. Raises ConfigError, or MissingPackage without the
+        extra `grpc`.
+        """
+        return self.grpc()
 
     def advance(self, duration: float | str) -> None:
         """Move the broker's clock forward by a duration in seconds, or as text (`90s`, `1h 30m`).
@@ -138,6 +142,7 @@ async def open_member(
     `open_broker`. With the setting `grpc_port`, it serves gRPC clients as well."""
     settings = dict(settings)
     grpc_port: int | None = settings.pop("grpc_port", None)
+    grpc_address: str | None = None
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
@@ -152,21 +157,32 @@ async def open_member(
         broker.context.pops.hurry(milliseconds)
         broker.context.clock_moved.unpark_all()
 
+    def grpc() -> str:
+        if grpc_address is None:
+            raise ConfigError(
+                "this cluster serves no gRPC clients: set grpc_port, 0 for any free port (extra grpc)"
+            )
+        return grpc_address
+
     surroundings["now_ms"] = moved_now_ms
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(
             open_broker(config, disk=disk, needs_vip=False, **surroundings)
         )
-        grpc: str | None = None
-        if grpc_port is not None:
+
+        async def open_grpc(port: int) -> str:
+            require(*GRPC)
             from rmqcli.broker.proxy.front import open_front  # imports h2 and protobuf
 
             around = {name: surroundings[name] for name in ("network", "in_thread") if name in surroundings}
             host = config.bind_address
-            front = open_front(broker.context, host, grpc_port, tls=grpc_tls, **around)
-            grpc = join_address(host, await stack.enter_async_context(front))
+            front = open_front(broker.context, host, port, tls=grpc_tls, **around)
+            return join_address(host, await stack.enter_async_context(front))
+
+        if grpc_port is not None:
+            grpc_address = await open_grpc(grpc_port)
         names = config.broker_name, config.broker_cluster_name
-        yield Cluster(namesrv, broker.address, root, *names, move_clock, grpc=grpc)
+        yield Cluster(namesrv, broker.address, root, *names, move_clock, open_grpc, grpc)
 
 
 @contextmanager
@@ -214,35 +230,56 @@ def checked_config(settings: dict[str, Any]) -> BrokerConfig:
 def embedded_in_thread(**settings: Any) -> Iterator[Cluster]:
     """Run `embedded` in a thread until the block ends, for programs without trio. Raises the same
     exceptions."""
-    started: Future[tuple[Cluster, trio.lowlevel.TrioToken, trio.Event]] = Future()
+    started: Future[tuple[Cluster, trio.lowlevel.TrioToken, Callable[[], None]]] = Future()
     ended: Future[None] = Future()
     thread = threading.Thread(target=_run_in_thread, args=(settings, started, ended), name="rmq", daemon=True)
     thread.start()
-    cluster, token, stop = started.result()
+    cluster, token, end = started.result()
     try:
         yield cluster
     finally:
         if not ended.done():
-            token.run_sync_soon(stop.set)
+            token.run_sync_soon(end)
         thread.join()
         ended.result()
 
 
 def _run_in_thread(settings: dict[str, Any], started: Future[Any], ended: Future[None]) -> None:
+    address: Future[str] = Future()
+
     async def main() -> None:
-        stop = trio.Event()
+        wanted, stop = trio.Event(), trio.Event()
         async with embedded(**settings) as cluster:
             token = trio.lowlevel.current_trio_token()
 
             def move_clock(milliseconds: int) -> None:
                 trio.from_thread.run_sync(cluster.move_clock, milliseconds, trio_token=token)
 
-            started.set_result((replace(cluster, move_clock=move_clock), token, stop))
+            def grpc() -> str:
+                if not address.done():
+                    token.run_sync_soon(wanted.set)
+                return address.result()  # not trio.from_thread, which a trio test could not use
+
+            def end() -> None:
+                stop.set()
+                wanted.set()
+
+            if settings.get("grpc_port") is not None:
+                address.set_result(cluster.grpc_endpoint)
+            started.set_result((replace(cluster, move_clock=move_clock, grpc=grpc), token, end))
+            await wanted.wait()
+            if not stop.is_set():
+                try:
+                    address.set_result(await cluster.open_grpc(0))
+                except Exception as error:  # raised in the threads that want the address
+                    address.set_exception(error)
             await stop.wait()
 
     try:
         trio.run(main)
     except BaseException as error:  # passed on to the waiting thread, whatever it is
         (ended if started.done() else started).set_exception(error)
-        return
-    ended.set_result(None)
+    else:
+        ended.set_result(None)
+    if not address.done():
+        address.set_exception(ConfigError("this cluster has ended"))

@@ -14,7 +14,6 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.grpc import REQUIRED as GRPC_REQUIRED
 from rmqcli.commands.common.grpc import GrpcOption, open_grpc
 from rmqcli.commands.common.listening import (
     BrokerListening,
@@ -26,7 +25,7 @@ from rmqcli.commands.common.listening import (
 )
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
-from rmqcli.extras import require
+from rmqcli.extras import GRPC, require
 
 app = single_command()
 
@@ -95,7 +94,7 @@ def up(
     if metrics is not None:
         require(*REQUIRED)
     if grpc is not None:
-        require(*GRPC_REQUIRED)
+        require(*GRPC)
     log_to_stderr(settings)
     with ExitStack() as stack:
         if store is None:

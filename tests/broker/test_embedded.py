@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rmqcli.codec.headers.pull import PullMessageRequestHeader
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.extras import MissingPackage
 from tests.broker.serving import connect
 from tests.support import PATIENCE
 
@@ -195,6 +197,10 @@ def test_plain(rmq_cluster):
 async def test_trio(rmq_cluster):
     await (await trio.open_tcp_stream(*address(rmq_cluster.broker_address))).aclose()
 
+@pytest.mark.trio
+async def test_grpc(rmq_cluster):
+    await (await trio.open_tcp_stream(*address(rmq_cluster.grpc_endpoint))).aclose()
+
 SEEN = []
 
 @pytest.mark.parametrize("n", range(2))
@@ -209,7 +215,53 @@ def test_the_fixtures_serve_plain_and_trio_tests(tmp_path: Path) -> None:
     plugin = ["-p", "rmqcli.pytest_plugin"] if WITHOUT_PLUGIN else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_fixture_imports_no_more_than_its_test_needs(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(
+        "import sys\n\ndef test_ours(rmq_cluster):\n"
+        "    from rmqcli.broker.node import __spec__\n"
+        "    assert type(__spec__.loader).__name__ == 'SourceFileLoader'\n"
+        "    assert sorted(sys.modules.keys() & {'h2', 'google.protobuf', 'cryptography', 'typer', 'yaml'}) == []\n"
+        "\ndef test_theirs(): assert 1 + 1 == 3\n"
+    )
+    out = run_suite(tmp_path)
+    assert "1 failed, 1 passed" in out and "assert (1 + 1) == 3" in out
+
+
+def test_grpc_clients_are_served_from_the_first_time_that_a_thread_asks() -> None:
+    with broker.embedded_in_thread() as cluster, ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(lambda _: cluster.grpc_endpoint, range(8)))
+        (endpoint,) = found
+        trio.run(check_open, endpoint)
+    assert cluster.grpc_endpoint == endpoint
+    with pytest.raises(OSError, match="connect"):
+        trio.run(check_open, endpoint)
+
+
+def test_the_cluster_of_a_thread_without_the_extra_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqcli.broker.testing.embedded.GRPC", ("grpc", "no_such_package"))
+    with broker.embedded_in_thread() as cluster:
+        for _ in range(2):
+            with pytest.raises(MissingPackage, match=r"no_such_package .*rmqcli\[grpc\]"):
+                _ = cluster.grpc_endpoint
+        trio.run(check_send, cluster.broker_address)
+
+
+async def test_a_cluster_without_grpc_clients_says_so() -> None:
+    async with broker.embedded() as cluster:
+        with pytest.raises(ConfigError, match="grpc_port"):
+            _ = cluster.grpc_endpoint
+    with broker.embedded_in_thread() as running:
+        pass
+    with pytest.raises(ConfigError, match="has ended"):
+        _ = running.grpc_endpoint
+
+
+async def check_open(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    await (await trio.open_tcp_stream(host, int(port))).aclose()
 
 
 def run_suite(folder: Path) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 import trio
 
-from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.client import ConsumeResult, PushConsumer, PushSettings
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
 from rmqcli.codec.message import MessageExt
+from rmqcli.testing import HasNameServer
 from tests.support import PATIENCE
 
 Listener = Callable[[list[MessageExt], Any], Awaitable[ConsumeResult]]
@@ -43,7 +43,7 @@ class Member:
 
 
 @contextmanager
-def member(cluster: Cluster, group: str, topic: str) -> Iterator[Member]:
+def member(cluster: HasNameServer, group: str, topic: str) -> Iterator[Member]:
     """A push consumer from the first message on; it is gone when the block ends."""
     found, ready, end = Member(), threading.Event(), trio.Event()
     token: list[trio.lowlevel.TrioToken] = []

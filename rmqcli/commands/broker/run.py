@@ -14,11 +14,10 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker import app
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.grpc import REQUIRED as GRPC_REQUIRED
 from rmqcli.commands.common.grpc import GrpcOption, open_grpc
 from rmqcli.commands.common.listening import BrokerListening, local_address, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
-from rmqcli.extras import require
+from rmqcli.extras import GRPC, require
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def run(
     if metrics is not None:
         require(*REQUIRED)
     if grpc is not None:
-        require(*GRPC_REQUIRED)
+        require(*GRPC)
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}

@@ -27,8 +27,6 @@ GrpcOption = Annotated[
         show_default=False,
     ),
 ]
-REQUIRED = ("grpc", "h2", "google.protobuf", "cryptography")
-"""The extra that gRPC requires, and its modules."""
 
 
 async def open_grpc(

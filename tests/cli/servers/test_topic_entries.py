@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.codec.allocation import STRATEGIES
 from rmqcli.codec.bodies.heartbeat import SubscriptionData
 from rmqcli.codec.bodies.stats import ConsumeQueueData
@@ -62,8 +60,7 @@ def test_what_a_group_accepts(both: Run, filled: str, pair: Pair) -> None:
     unknown = both(*last, "nobody")
     assert [row[7] for row in unknown.lines] == [""]
     assert unknown.err.startswith("rmq: what nobody accepts is not known: it is not running")
-    cluster = Cluster(pair.namesrv, pair.brokers["broker-a"], Path(), "broker-a", "DefaultCluster", print)
-    with member(cluster, "takers", filled):
+    with member(pair, "takers", filled):
         until(both, lambda result: [row[7] for row in result.lines] == ["true"], *last, "takers")
 
 
