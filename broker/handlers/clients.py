@@ -173,6 +173,7 @@ def unregister(
     if header.producer_group is not None:
         broker.producers.unregister(header.producer_group, session)
     if header.consumer_group is not None and broker.consumers.unregister(header.consumer_group, session):
+        broker.pops.waiting.release_member(header.consumer_group, session)
         left_group(broker, header.consumer_group)
     return Reply(UnregisterClientResponseHeader())
 

@@ -414,7 +414,7 @@ def _bits(bits: int) -> Iterator[int]:
 
 def change_invisible_time(
     broker: BrokerContext, request: Request[ChangeInvisibleTimeRequestHeader, None]
-) -> Reply[ChangeInvisibleTimeResponseHeader, None]:
+) -> Answered[ChangeInvisibleTimeResponseHeader, None]:
     """Lend a message for another time from now on (code 200053)."""
     header = request.header
     handle, topic = _checked_handle(broker, request.session, header, header.extra_info, header.offset)
@@ -423,10 +423,26 @@ def change_invisible_time(
     if header.offset >= broker.store.search.max_offset(stored, header.queue_id):
         remark = f"offset is illegal, key:{stored}@{header.queue_id}, commit:{header.offset}"
         raise Refusal(ResponseCode.NO_MESSAGE, remark)
+    if header.suspend and not header.invisible_time:
+        return _take_back(broker, header.consumer_group, topic, handle)
     changed = broker.pops.change(header.consumer_group, topic, handle, header.invisible_time)
-    if changed is None:
-        # As in Java, a client whose message is lent to another one already is not told.
-        changed = handle._replace(pop_time=broker.now_ms(), invisible_time=header.invisible_time)
+    # As in Java, a client whose message is lent to another one already is not told.
+    return _changed(changed or _ended(broker, handle, header.invisible_time))
+
+
+async def _take_back(
+    broker: BrokerContext, group: str, topic: str, handle: ReceiptHandle
+) -> Reply[ChangeInvisibleTimeResponseHeader, None]:
+    """Let a message that was not consumed be popped again now."""
+    await broker.pops.release(group, topic, handle)
+    return _changed(_ended(broker, handle, 0))
+
+
+def _ended(broker: BrokerContext, handle: ReceiptHandle, invisible_ms: int) -> ReceiptHandle:
+    return handle._replace(pop_time=broker.now_ms(), invisible_time=invisible_ms)
+
+
+def _changed(changed: ReceiptHandle) -> Reply[ChangeInvisibleTimeResponseHeader, None]:
     return Reply(
         ChangeInvisibleTimeResponseHeader(
             pop_time=changed.pop_time,

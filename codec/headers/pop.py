@@ -14,6 +14,8 @@ class ChangeInvisibleTimeRequestHeader(GroupQueueRequestHeader, frozen=True, kw_
     extra_info: str
     offset: Int64
     invisible_time: Int64
+    suspend: bool | None = None
+    """True if the delivery does not count as an attempt (5.5, as in the gRPC service)."""
 
 
 class ChangeInvisibleTimeResponseHeader(Header, frozen=True, kw_only=True):

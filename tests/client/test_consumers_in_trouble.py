@@ -155,6 +155,27 @@ def test_a_block_that_is_cancelled_loses_no_message(style: Style, cluster: Clust
     assert lag(cluster, f"G_{topic}", topic) == 1
 
 
+def test_a_consumer_that_pops(style: Style, cluster: Cluster) -> None:
+    topic = create(cluster, f"Popped_{style.name}")
+    send(cluster, topic, b"1", b"2", b"3")
+    heard: list[bytes] = []
+
+    async def main() -> None:
+        options = {"pop": True, "settings": PUSH, "namesrv": cluster.namesrv}
+        for count in (3, 4):
+            listener = style.listener(lambda messages: heard.append(messages[0].body))
+            async with (
+                style.within(PATIENCE),
+                style.client("PushConsumer", f"G_{topic}", {topic: "*"}, listener, **options),
+            ):
+                while len(heard) < count:
+                    await style.sleep(0.05)
+            send(cluster, topic, b"4")
+
+    style.run(main)
+    assert sorted(heard) == [b"1", b"2", b"3", b"4"]
+
+
 def test_ctrl_c(style: Style, cluster: Cluster) -> None:
     topic = create(cluster, f"Interrupted_{style.name}")
     send(cluster, topic, b"1")

@@ -116,6 +116,15 @@ class Waiting:
                 one.is_released = True
                 one.news.set()
 
+    def release_member(self, group: str, session: Hashable) -> None:
+        """End the waiting of the pops of a member that leaves its group: nobody would consume what they take."""
+        for topic in self._topics.values():
+            for place, waiters in topic.items():
+                for one in waiters:
+                    if place[0] == group and one.session == session:
+                        one.is_released = True
+                        one.news.set()
+
     def release_all(self) -> None:
         """End the waiting of all pops, because the permissions of their senders may have changed."""
         for topic in self._topics:

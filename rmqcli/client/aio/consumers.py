@@ -32,6 +32,7 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         topics: Topics,
         listener: ConcurrentListener,
         *,
+        pop: bool = ...,
         settings: PushSettings = ...,
         **options: Unpack[InstanceOptions],
     ) -> None: ...
@@ -44,6 +45,7 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         listener: OrderlyListener,
         *,
         orderly: bool,
+        pop: bool = ...,
         settings: PushSettings = ...,
         **options: Unpack[InstanceOptions],
     ) -> None: ...
@@ -55,11 +57,14 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         listener: Callable[..., Any],
         *,
         orderly: bool = False,
+        pop: bool = False,
         settings: PushSettings = DEFAULTS,
         **options: Unpack[InstanceOptions],
     ) -> None:
         super().__init__(
-            TrioPushConsumer(group, topics, hostable(listener), orderly=orderly, settings=settings, **options)
+            TrioPushConsumer(
+                group, topics, hostable(listener), orderly=orderly, pop=pop, settings=settings, **options
+            )
         )
         self.group = self._trio.group
 

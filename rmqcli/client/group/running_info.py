@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rmqcli.client.instance import ClientInstance
 from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
-from rmqcli.codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from rmqcli.codec.bodies.running import ConsumerRunningInfo, PopProcessQueueInfo, ProcessQueueInfo
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.versions import CURRENT_VERSION, version_name
@@ -20,6 +20,7 @@ from rmqcli.codec.versions import CURRENT_VERSION, version_name
 if TYPE_CHECKING:
     from rmqcli.client.group.settings import LiteSettings
     from rmqcli.client.lite.pulling import AssignedQueue
+    from rmqcli.client.push.pop_queue import PopQueue
     from rmqcli.client.push.process_queue import ProcessQueue
     from rmqcli.client.push.state import GroupState
 
@@ -85,6 +86,7 @@ def push_info(state: GroupState, stacks: bool) -> ConsumerRunningInfo:
         mq_table={queue: _queue_info(state, queue, held) for queue, held in sorted(state.queues.items())},
         status_table={topic: state.statistics[topic].status() for topic in state.subscriptions},
         jstack=_stacks() if stacks else None,
+        mq_pop_table={queue: _popped(held) for queue, held in sorted(state.popped.items())} or None,
     )
 
 
@@ -146,6 +148,12 @@ def _queue_info(state: GroupState, queue: MessageQueue, held: ProcessQueue) -> P
         droped=held.dropped,
         last_pull_timestamp=held.last_pull_ms,
         last_consume_timestamp=held.last_consume_ms,
+    )
+
+
+def _popped(held: PopQueue) -> PopProcessQueueInfo:
+    return PopProcessQueueInfo(
+        wait_ack_count=held.count, droped=held.dropped, last_pop_timestamp=held.last_pull_ms
     )
 
 

@@ -52,6 +52,8 @@ _PUSH_RANGES = _RANGES | {
     "rebalance_interval": (1, 10**9),
     "long_poll": (0.1, 3600),
     "grace": (0, 10**9),
+    "invisible_duration": (5, 300),
+    "pop_messages": (1, 1000),
 }
 _LITE_RANGES = _RANGES | {
     "all_messages": (1, 65_535_000),
@@ -112,6 +114,9 @@ class PushSettings(ConsumerSettings):
     of a topic (-1: none) are divided among its queues. `grace`: seconds that running listeners get when the
     consumer is closed; then they are cancelled, and their messages are consumed again.
 
+    With `pop`, a broker lends messages for `invisible_duration` seconds (5 to 300), renewed until the
+    listener returns, and at most `pop_messages` of a queue, or of all queues of a broker, at a time.
+
     ```python
     settings = PushSettings(consumers=50, batch_size=16, max_reconsume_times=3)
     ```
@@ -129,6 +134,8 @@ class PushSettings(ConsumerSettings):
     persist_interval: float = PERSIST_INTERVAL
     long_poll: float = 15.0
     grace: float = 3.0
+    invisible_duration: float = 60.0
+    pop_messages: int = 96
 
     _ranges: ClassVar = _PUSH_RANGES
     _long_poll: ClassVar[str | None] = "long_poll"

@@ -15,10 +15,8 @@ import trio
 
 from rmqcli.client.errors import (
     UNREACHED,
-    BrokerBusy,
     ClientError,
     InvalidRequest,
-    NotFound,
     NotSupported,
     seconds_text,
 )
@@ -33,43 +31,41 @@ from rmqcli.client.group.settings import (
 )
 from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.pop.lent import add_handles
+from rmqcli.client.pop.lent import (
+    ANY_QUEUE,
+    BROKER_CLOCK,
+    INIT_MODES,
+    MAX_MESSAGES,
+    change,
+    lender,
+    no_master,
+    polling_full,
+    pop,
+)
 from rmqcli.client.pull.next_pull import IDLE
-from rmqcli.client.wire.messages import read_messages
-from rmqcli.client.wire.requests import read_answer
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, SubscriptionData
 from rmqcli.codec.bodies.running import ConsumerRunningInfo
-from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
+from rmqcli.codec.codes import MASTER_ID
 from rmqcli.codec.errors import HeaderError
 from rmqcli.codec.headers.pop import (
     AckMessageRequestHeader,
-    ChangeInvisibleTimeRequestHeader,
     NotificationRequestHeader,
     PopMessageRequestHeader,
 )
 from rmqcli.codec.message import MessageExt, PropertyName
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.operations.operation import Answer, Operation
 from rmqcli.codec.operations.pop import (
     ACK_MESSAGE,
-    CHANGE_MESSAGE_INVISIBLETIME,
     NOTIFICATION,
-    POP_MESSAGE,
 )
 from rmqcli.codec.receipt_handle import ReceiptHandle
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 
-ANY_QUEUE = -1
-MAX_MESSAGES = 32
 MIN_INVISIBLE, MAX_INVISIBLE = 10.0, 12 * 3600.0  # seconds, as in Java's proxy
 MAX_AWAIT = 3600.0
-BROKER_CLOCK = 0  # as bornTime: otherwise a broker whose clock is ahead of ours takes a request for outdated
-_INIT_MODES = {ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET: 0, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET: 1}
 _PAUSES = IDLE[:6]  # after each time that a broker says it has messages, and then lends none
-_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT)
-_STATUSES = (ResponseCode.SUCCESS, ResponseCode.POLLING_FULL, *_NOTHING)
 
 
 class _Source(NamedTuple):
@@ -113,7 +109,7 @@ class SimpleConsumer(Client):
     ) -> None:
         super().__init__(instance, options)
         _check("await_duration", await_duration, 0, MAX_AWAIT)
-        if consume_from not in _INIT_MODES:
+        if consume_from not in INIT_MODES:
             raise InvalidRequest("a simple consumer begins at the first or at the last offset, not at a time")
         core = self.instance
         self._namespace = core.namespace
@@ -204,7 +200,12 @@ class SimpleConsumer(Client):
             extra_info=handle.encode(),
             offset=handle.offset,
         )
-        await self._ask(topic, handle, ACK_MESSAGE, header)
+        address = await lender(self.instance, topic, handle.broker_name)
+        try:
+            await self.instance.ask(address, ACK_MESSAGE, header, None)
+        except UNREACHED:
+            self.instance.routes.doubt(topic)
+            raise
 
     async def change_invisible_duration(self, message: MessageExt, invisible_duration: float) -> None:
         """Let the message be received again `invisible_duration` seconds from now, 0 to 43,200.
@@ -214,18 +215,7 @@ class SimpleConsumer(Client):
         """
         _check("invisible_duration", invisible_duration, 0, MAX_INVISIBLE)
         handle, topic = self._handle(message)
-        header = ChangeInvisibleTimeRequestHeader(
-            consumer_group=self.group,
-            topic=handle.topic(self.group, topic),
-            queue_id=handle.queue_id,
-            extra_info=handle.encode(),
-            offset=handle.offset,
-            invisible_time=_ms(invisible_duration),
-        )
-        told = (await self._ask(topic, handle, CHANGE_MESSAGE_INVISIBLETIME, header)).header
-        changed = handle._replace(
-            pop_time=told.pop_time, invisible_time=told.invisible_time, revive_queue=told.revive_qid
-        )
+        changed = await change(self.instance, self.group, topic, handle, _ms(invisible_duration))
         message.properties[PropertyName.POP_CK] = changed.encode()
 
     async def _sources(self, failures: list[ClientError]) -> list[_Source]:
@@ -242,21 +232,11 @@ class SimpleConsumer(Client):
             for name in sorted({queue.broker_name for queue in route.subscribe}):
                 address = route.brokers.get(name, {}).get(MASTER_ID)
                 if address is None:
-                    failures.append(self._no_master(topic, name))
+                    failures.append(no_master(self.instance, topic, name))
                 else:
                     sources.append(_Source(MessageQueue(topic, name, ANY_QUEUE), address, subscription))
         first = self._turn % max(1, len(sources))
         return sources[first:] + sources[:first]
-
-    def _no_master(self, topic: str, broker_name: str) -> NotFound:
-        self.instance.routes.doubt(topic)
-        return NotFound(
-            ResponseCode.QUERY_NOT_FOUND,
-            f"topic {self._namespace.unwrap(topic)} has no master on broker {broker_name}",
-            self.instance.name_servers.current,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
-            concluded=True,
-        )
 
     def _failed(self, source: _Source, error: ClientError) -> ClientError:
         if isinstance(error, UNREACHED):
@@ -280,23 +260,16 @@ class SimpleConsumer(Client):
             invisible_time=_ms(invisible_duration),
             poll_time=_ms(poll),
             born_time=BROKER_CLOCK,
-            init_mode=_INIT_MODES[self._settings.consume_from],
+            init_mode=INIT_MODES[self._settings.consume_from],
             exp_type=expression_type,
             exp=expression or "*",
             order=self._orderly,
         )
-        timeout = self.instance.timeout + poll
-        reply = await self.instance.call(address, POP_MESSAGE.code, header, timeout=timeout, ok=_STATUSES)
-        if reply.code == ResponseCode.POLLING_FULL:
-            raise _polling_full(address)
-        self.instance.outages.works(queue)
-        if reply.code in _NOTHING:
+        lent = await pop(self.instance, address, queue, header, timeout=self.instance.timeout + poll)
+        if lent is None:
             return None
-        answer = read_answer(POP_MESSAGE, reply, queue.broker_name)
-        self._ahead[queue.broker_name] = self.instance.now_ms() - answer.header.pop_time
-        # Those that a reply is too long for are received again after their time.
-        messages, _cut_at = await read_messages(answer.body, queue.broker_name)
-        add_handles(messages, answer.header, queue)
+        messages = lent.messages
+        self._ahead[queue.broker_name] = self.instance.now_ms() - lent.header.pop_time
         self._namespace.unwrap_messages(messages)
         tags = subscription.tags
         for message in messages:
@@ -325,7 +298,7 @@ class SimpleConsumer(Client):
                 answer = await self.instance.ask(source.address, NOTIFICATION, header, None, timeout=timeout)
                 told = answer.header
                 if told.polling_full:
-                    raise _polling_full(source.address)
+                    raise polling_full(source.address)
             except ClientError as error:
                 failures.append(self._failed(source, error))
                 return
@@ -357,24 +330,6 @@ class SimpleConsumer(Client):
             )
         return handle, self._namespace.wrap(message.topic)
 
-    async def _ask(
-        self,
-        topic: str,
-        handle: ReceiptHandle,
-        operation: Operation[RequestT, ReplyT, None, None],
-        header: RequestT,
-    ) -> Answer[ReplyT, None]:
-        """Ask the master that lent a message."""
-        queue = MessageQueue(topic, handle.broker_name, handle.queue_id)
-        address = (await self.instance.broker_addresses(queue))[0]
-        if address != self.instance.routes.brokers[handle.broker_name].get(MASTER_ID):
-            raise self._no_master(topic, handle.broker_name)
-        try:
-            return await self.instance.ask(address, operation, header, None)
-        except UNREACHED:
-            self.instance.routes.doubt(topic)
-            raise
-
     async def _announce(self) -> None:
         await self.instance.heartbeats.announce_consumer(
             self.group, ConsumeType.CONSUME_ACTIVELY, self._settings, self._data()
@@ -385,12 +340,6 @@ class SimpleConsumer(Client):
 
     def _running_info(self, stacks: bool) -> ConsumerRunningInfo:
         return pull_info(self.instance, self.group, self._created_ms, self._data())
-
-
-def _polling_full(address: str) -> BrokerBusy:
-    # Concluded, because the code has another name in the answers to other requests.
-    remark = f"{address} holds too many requests that wait for messages"
-    return BrokerBusy(ResponseCode.POLLING_FULL, remark, address, POP_MESSAGE.name, concluded=True)
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:

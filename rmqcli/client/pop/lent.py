@@ -1,20 +1,32 @@
-"""The receipt handles of received messages, which the client derives from the reply (Java
-`MQClientAPIImpl.processPopResponse`). A message keeps its handle in the property POP_CK.
+"""The requests of pop consumption, and the receipt handles of received messages, which the client derives from
+the reply (Java `MQClientAPIImpl.processPopResponse`). A message keeps its handle in the property POP_CK.
+
+Only the master of a broker lends messages, and takes acknowledgements.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import force_setattr
 
-from rmqcli.client.errors import UnexpectedReply
+from rmqcli.client.errors import UNREACHED, BrokerBusy, NotFound, UnexpectedReply
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.wire.messages import read_messages
+from rmqcli.client.wire.requests import read_answer
+from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
+from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
 from rmqcli.codec.errors import HeaderError
-from rmqcli.codec.headers.pop import PopMessageResponseHeader
+from rmqcli.codec.headers.pop import (
+    ChangeInvisibleTimeRequestHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
 from rmqcli.codec.message import MessageExt, PropertyName
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.operations.pop import POP_MESSAGE
+from rmqcli.codec.operations.pop import CHANGE_MESSAGE_INVISIBLETIME, POP_MESSAGE
 from rmqcli.codec.receipt_handle import (
     NORMAL,
     ReceiptHandle,
@@ -23,8 +35,102 @@ from rmqcli.codec.receipt_handle import (
     retry_flag,
 )
 
+ANY_QUEUE = -1
+MAX_MESSAGES = 32
+BROKER_CLOCK = 0  # as bornTime: otherwise a broker whose clock is ahead of ours takes a request for outdated
+INIT_MODES = {ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET: 0, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET: 1}
+_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT)
+_STATUSES = (ResponseCode.SUCCESS, ResponseCode.POLLING_FULL, *_NOTHING)
+
 Place = tuple[str, int]
 """A retry flag and a queue id."""
+
+
+class Lent(NamedTuple):
+    """Messages that a broker has lent, with their handles, and the header of its reply."""
+
+    header: PopMessageResponseHeader
+    messages: list[MessageExt]
+
+
+async def pop(
+    instance: ClientInstance,
+    address: str,
+    queue: MessageQueue,
+    header: PopMessageRequestHeader,
+    *,
+    timeout: float,
+) -> Lent | None:
+    """Return the messages of a pop; None if there are none. Raises ClientError."""
+    reply = await instance.call(address, POP_MESSAGE.code, header, timeout=timeout, ok=_STATUSES)
+    if reply.code == ResponseCode.POLLING_FULL:
+        raise polling_full(address)
+    instance.outages.works(queue)
+    if reply.code in _NOTHING:
+        return None
+    answer = read_answer(POP_MESSAGE, reply, queue.broker_name)
+    # Those that a reply is too long for are received again after their time.
+    messages, _cut_at = await read_messages(answer.body, queue.broker_name)
+    add_handles(messages, answer.header, queue)
+    return Lent(answer.header, messages)
+
+
+async def change(
+    instance: ClientInstance,
+    group: str,
+    topic: str,
+    handle: ReceiptHandle,
+    invisible_ms: int,
+    *,
+    unused: bool = False,
+) -> ReceiptHandle:
+    """Return the new handle of a message that is invisible for another time from now on. Raises ClientError.
+
+    `unused`: it was not consumed, so that brokers which know this (5.5) do not count an attempt.
+    """
+    header = ChangeInvisibleTimeRequestHeader(
+        consumer_group=group,
+        topic=handle.topic(group, topic),
+        queue_id=handle.queue_id,
+        extra_info=handle.encode(),
+        offset=handle.offset,
+        invisible_time=invisible_ms,
+        suspend=unused or None,
+    )
+    address = await lender(instance, topic, handle.broker_name)
+    try:
+        told = (await instance.ask(address, CHANGE_MESSAGE_INVISIBLETIME, header, None)).header
+    except UNREACHED:
+        instance.routes.doubt(topic)
+        raise
+    return handle._replace(
+        pop_time=told.pop_time, invisible_time=told.invisible_time, revive_queue=told.revive_qid
+    )
+
+
+async def lender(instance: ClientInstance, topic: str, broker_name: str) -> str:
+    """Return the address of a master. Raises ClientError."""
+    address = (await instance.broker_addresses(MessageQueue(topic, broker_name, ANY_QUEUE)))[0]
+    if address != instance.routes.brokers[broker_name].get(MASTER_ID):
+        raise no_master(instance, topic, broker_name)
+    return address
+
+
+def no_master(instance: ClientInstance, topic: str, broker_name: str) -> NotFound:
+    instance.routes.doubt(topic)
+    return NotFound(
+        ResponseCode.QUERY_NOT_FOUND,
+        f"topic {instance.namespace.unwrap(topic)} has no master on broker {broker_name}",
+        instance.name_servers.current,
+        RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
+        concluded=True,
+    )
+
+
+def polling_full(address: str) -> BrokerBusy:
+    # Concluded, because the code has another name in the answers to other requests.
+    remark = f"{address} holds too many requests that wait for messages"
+    return BrokerBusy(ResponseCode.POLLING_FULL, remark, address, POP_MESSAGE.name, concluded=True)
 
 
 def add_handles(

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import trio
 
 from rmqcli.client.functions import from_the_application
-from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.pop_queue import PopQueue
+from rmqcli.client.push.process_queue import Held, ProcessQueue
 from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import Call, ConsumeContext, ConsumeResult, GroupState, log
 from rmqcli.codec.message import MessageExt, PropertyName
@@ -33,7 +34,7 @@ class ConcurrentService:
         self._state = state
         self._call = call
         self._back = back
-        self._ready: deque[tuple[ProcessQueue, Batch]] = deque()
+        self._ready: deque[tuple[Held, Batch]] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._nursery: trio.Nursery | None = None
 
@@ -43,7 +44,7 @@ class ConcurrentService:
                 self._nursery.start_soon(self._work, name=f"consumer {number} of {self._state.group}")
             self._nursery.start_soon(self._expire)
 
-    def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+    def submit(self, held: Held, messages: Sequence[MessageExt]) -> None:
         """Split pulled messages into batches for the listener."""
         size = self._state.settings.batch_size
         self._ready.extend(
@@ -61,14 +62,14 @@ class ConcurrentService:
                     self._idle.unpark()
                 continue
             held, batch = ready.popleft()
-            if not held.dropped and not state.stopping:
+            if not held.dropped and not state.stopping and (batch := held.begin(batch)):
                 await self._consume(held, batch)
             turn += 1
             if turn % FAIR == 0:
                 await trio.lowlevel.checkpoint()
 
-    async def _consume(self, held: ProcessQueue, batch: Batch) -> None:
-        state, queue = self._state, held.queue
+    async def _consume(self, held: Held, batch: Batch) -> None:
+        state, queue = self._state, held.queue_of(batch)
         started = str(state.instance.now_ms())
         for message in batch:
             message.properties[PropertyName.CONSUME_START_TIME] = started
@@ -81,14 +82,22 @@ class ConcurrentService:
             counts.consume_time.add((trio.current_time() - begun) * 1000)
             acknowledged = _acknowledged(result, context, len(batch))
             counts.ok.add(acknowledged)
-            if acknowledged == len(batch):
-                state.acknowledge(held, held.remove(batch))
-            else:
+            if acknowledged < len(batch):
                 counts.failed.add(len(batch) - acknowledged)
-                await self._failed(held, batch, batch[acknowledged:], context.delay_level)
+            if isinstance(held, PopQueue):
+                held.fail(batch[acknowledged:], context.delay_level)
+                held.remove(batch)
+            elif isinstance(held, ProcessQueue):
+                await self._settle(held, batch, acknowledged, context.delay_level)
         finally:
             held.last_consume_ms = state.instance.now_ms()
             held.done()
+
+    async def _settle(self, held: ProcessQueue, batch: Batch, acknowledged: int, delay_level: int) -> None:
+        if acknowledged == len(batch):
+            self._state.acknowledge(held, held.remove(batch))
+        else:
+            await self._failed(held, batch, batch[acknowledged:], delay_level)
 
     async def _ask(self, batch: Batch, context: ConsumeContext) -> ConsumeResult | None:
         try:

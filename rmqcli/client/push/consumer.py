@@ -30,13 +30,16 @@ from rmqcli.client.group.settings import (
 from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.metrics import ConsumerMetrics
+from rmqcli.client.pop.lent import INIT_MODES
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
 from rmqcli.client.push.orderly import OrderlyService
+from rmqcli.client.push.pop_queue import Lane, PopQueue
+from rmqcli.client.push.pops import Pops
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.processor import PushProcessor
 from rmqcli.client.push.pull_loop import PullLoop
-from rmqcli.client.push.rebalance import Locks, PushRebalance
+from rmqcli.client.push.rebalance import Locks, PopRebalance, PushRebalance, strategy_name
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.state import (
     CONSUMED,
@@ -74,6 +77,9 @@ class PushConsumer(Traceable, Client):
     OffsetFileDamaged. Later failures of brokers are logged and retried. For more options see PushSettings and
     InstanceOptions.
 
+    With `pop`, brokers lend the messages (POP consumption, for brokers of 5.x and of rmq; otherwise entering
+    raises NotSupported) and allocate the queues (Java `setClientRebalance(false)`).
+
     ```python
     done = trio.Event()
 
@@ -94,6 +100,7 @@ class PushConsumer(Traceable, Client):
         topics: Topics,
         listener: ConcurrentListener,
         *,
+        pop: bool = ...,
         settings: PushSettings = ...,
         instance: ClientInstance | None = None,
         **options: Unpack[InstanceOptions],
@@ -107,6 +114,7 @@ class PushConsumer(Traceable, Client):
         listener: OrderlyListener,
         *,
         orderly: bool,
+        pop: bool = ...,
         settings: PushSettings = ...,
         instance: ClientInstance | None = None,
         **options: Unpack[InstanceOptions],
@@ -119,6 +127,7 @@ class PushConsumer(Traceable, Client):
         listener: Callable[..., Any],
         *,
         orderly: bool = False,
+        pop: bool = False,
         settings: PushSettings = DEFAULTS,
         instance: ClientInstance | None = None,
         **options: Unpack[InstanceOptions],
@@ -127,12 +136,16 @@ class PushConsumer(Traceable, Client):
         core = self.instance
         self.group = group = core.namespace.wrap(group)
         check_group_name(group, FORBIDDEN_CONSUMER)
+        if pop:
+            _check_pop(settings)
         if settings.broadcasting and instance is None:
             core.keep_name()
         named = {core.namespace.wrap(topic): selector for topic, selector in topics.items()}
-        wanted = subscriptions(named, group, core.now_ms(), with_retry=not settings.broadcasting)
+        wanted = subscriptions(
+            named, group, core.now_ms(), with_retry=not (settings.broadcasting or (pop and orderly))
+        )
         offsets = offset_store(core, group, settings)
-        self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
+        self._state = state = GroupState(core, group, settings, orderly, pop, wanted, offsets)
         self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core, hook=None)
         call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
         if core.hook is not None:
@@ -150,7 +163,14 @@ class PushConsumer(Traceable, Client):
         )
         self._starts = StartOffsets(core, group, offsets, settings)
         self._loops = PullLoop(state, self._service.submit, self._starts)
-        self._rebalance = PushRebalance(state, self._locks, self._starts, self._begin)
+        self._pops: Pops | None = None
+        if pop:
+            self._pops = Pops(state, back, self._service.submit, self._begin_lane)
+            self._rebalance: PushRebalance = PopRebalance(
+                state, self._locks, self._starts, self._begin, self._pops, self._begin_pops
+            )
+        else:
+            self._rebalance = PushRebalance(state, self._locks, self._starts, self._begin)
         state.rebalance_soon = self._rebalance.soon
         self._intake: list[trio.CancelScope] = []
         self._everything = trio.CancelScope()
@@ -181,14 +201,17 @@ class PushConsumer(Traceable, Client):
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that are allocated to this consumer, sorted."""
-        mine = sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
+        state = self._state
+        held_queues = {**state.queues, **state.popped}
+        mine = sorted(queue for queue, held in held_queues.items() if not held.dropped)
         return self.instance.namespace.unwrap_queues(mine)
 
     def metrics(self) -> ConsumerMetrics:
         """Return what was consumed until now, and what waits."""
-        held = list(self._state.queues.values())
+        held, popped = list(self._state.queues.values()), list(self._state.popped.values())
+        waiting = sum(queue.count for queue in held) + sum(queue.count for queue in popped)
         lag = sum(max(0, queue.max_offset - queue.consumed) for queue in held)
-        waiting = sum(queue.count for queue in held)
+        lag += sum(queue.rest + queue.count for queue in popped)
         return self._state.statistics.metrics(waiting, lag, self.instance.pool.reconnects)
 
     def troubles(self, topic: str) -> dict[str, ClientError]:
@@ -240,6 +263,8 @@ class PushConsumer(Traceable, Client):
         """
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
+            if isinstance(self._rebalance, PopRebalance):
+                await self._rebalance.check(topic)
             if subscription.selector.is_sql:
                 await check_at_broker(self.instance, self.group, subscription.data)
 
@@ -253,6 +278,8 @@ class PushConsumer(Traceable, Client):
                         self._nursery.start_soon(self._service.run)
                     self._nursery.start_soon(self._persist_for_ever)
                     self._nursery.start_soon(self._sample_for_ever)
+                    if self._pops is not None:
+                        self._nursery.start_soon(self._pops.run)
                     if self._state.needs_locks:
                         self._in_intake(self._locks.run, "queue locks")
                     task_status.started()
@@ -281,6 +308,14 @@ class PushConsumer(Traceable, Client):
         if isinstance(self._service, OrderlyService):
             self._nursery.start_soon(self._service.consume_queue, held, name=f"order of {held.queue}")
 
+    def _begin_pops(self, held: PopQueue) -> None:
+        if self._nursery is not None and self._pops is not None and not self._state.stopping:
+            self._nursery.start_soon(self._pops.pop_queue, held, name=f"pops of {held.queue}")
+
+    def _begin_lane(self, lane: Lane) -> None:
+        if self._nursery is not None and isinstance(self._service, OrderlyService):
+            self._nursery.start_soon(self._service.consume_queue, lane, name=f"order of {lane.queue}")
+
     async def _persist_for_ever(self) -> None:
         turn = 0
         while True:
@@ -302,8 +337,13 @@ class PushConsumer(Traceable, Client):
         for scope in (*self._intake, *(held.scope for held in state.queues.values())):
             scope.cancel()
         if self._nursery is not None:
+            if self._pops is not None and not failed:
+                # A broker then ends the pops that wait, which would take what is returned.
+                await self.instance.heartbeats.leave_consumer(self.group)
+                for popped in state.popped.values():
+                    self._nursery.start_soon(self._pops.release, popped)
             with trio.move_on_after(state.settings.grace):
-                for held in list(state.queues.values()):
+                for held in (*state.queues.values(), *state.popped.values()):
                     await held.wait_quiet()
             self._everything.cancel()
             await self._ended.wait()
@@ -319,5 +359,20 @@ class PushConsumer(Traceable, Client):
             # Offsets come before locks: the next owner reads the offset as soon as it has the lock.
             await self._state.persist(sure=True)
             await self._locks.unlock(self._locks.held)
+            if self._pops is not None:
+                await self._pops.finish()
         await self.instance.heartbeats.leave_consumer(self.group)
         await self.instance.heartbeats.leave_producer(INNER_PRODUCER)
+
+
+def _check_pop(settings: PushSettings) -> None:
+    """Raise InvalidRequest for settings that cannot be combined with pop."""
+    if settings.broadcasting:
+        raise InvalidRequest(
+            "pop=True and broadcasting cannot be combined: popped messages are shared by the members of a group"
+        )
+    if settings.consume_from not in INIT_MODES:
+        raise InvalidRequest(
+            "with pop=True, a group begins at the first or at the last offset, not at a time"
+        )
+    strategy_name(settings.allocate)

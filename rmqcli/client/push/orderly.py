@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from rmqcli.client.functions import from_the_application
-from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.process_queue import Held, ProcessQueue
 from rmqcli.client.push.rebalance import Locks
 from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import Call, GroupState, OrderlyContext, OrderlyResult, log
@@ -39,7 +39,7 @@ class OrderlyService:
         self._limit = state.settings.reconsume_limit(orderly=True)
         self._turns = trio.Semaphore(state.settings.consumers)
 
-    def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+    def submit(self, held: Held, messages: Sequence[MessageExt]) -> None:
         """Do nothing, because the task of the queue takes messages from it."""
 
     async def consume_queue(self, held: ProcessQueue) -> None:
@@ -76,6 +76,8 @@ class OrderlyService:
         """Consume one batch. Return the seconds until the next one."""
         state = self._state
         batch = held.take(state.settings.batch_size)
+        if not batch:
+            return 0.0
         held.last_consume_ms = state.instance.now_ms()
         context = OrderlyContext(state.instance.namespace.unwrap_queue(held.queue))
         held.in_flight += 1

@@ -24,40 +24,73 @@ LOCK_VALIDITY = 30.0
 NOTHING = -1
 
 
-class ProcessQueue:
+class Held:
+    """A queue that is assigned to a consumer, which pulls from it or pops.
+
+    `in_flight`: calls of the listener on its messages. `dropped`: no further pull or listener call begins.
+    """
+
+    def __init__(self, queue: MessageQueue, now_ms: int) -> None:
+        self.queue = queue
+        self.in_flight = 0
+        self.dropped = False
+        self.scope = trio.CancelScope()
+        # As in Java, these start at the present time: mqadmin reports a queue with messages that was last
+        # consumed long ago as blocked.
+        self.last_pull_ms = self.last_consume_ms = now_ms
+        self.idle = Idle()
+        self._quiet = trio.lowlevel.ParkingLot()
+
+    def begin(self, batch: list[MessageExt]) -> list[MessageExt]:
+        """Return the messages of a batch that the listener may still consume."""
+        return batch
+
+    def queue_of(self, batch: list[MessageExt]) -> MessageQueue:
+        """Return the queue that the messages of a batch are stored in."""
+        return self.queue
+
+    def done(self) -> None:
+        self.in_flight -= 1
+        if not self.in_flight and self._quiet:
+            self._quiet.unpark_all()
+
+    def drop(self) -> None:
+        """End pulls, and let no more listener calls begin."""
+        self.dropped = True
+        self.scope.cancel()
+
+    async def wait_quiet(self) -> None:
+        """Wait until no listener works on the queue."""
+        while self.in_flight:
+            await self._quiet.park()
+
+
+class ProcessQueue(Held):
     """One queue of a consumer.
 
-    `dropped`: no further pull or listener call begins. `closed`: its offset is stored, and acknowledgements
-    no longer count. `retiring`: a task other than the rebalance removes it. `illegal`: it retires because its
-    offset was not in the broker's queue. `unlock_tries`: failed attempts to release it while a listener was
-    busy.
+    `closed`: its offset is stored, and acknowledgements no longer count. `retiring`: a task other than the
+    rebalance removes it. `illegal`: it retires because its offset was not in the broker's queue.
+    `unlock_tries`: failed attempts to release it while a listener was busy.
     """
 
     def __init__(self, queue: MessageQueue, next_offset: int, now_ms: int) -> None:
-        self.queue = queue
+        super().__init__(queue, now_ms)
         self.next_offset = next_offset
         self.max_offset = 0  # of the last pull
         self.messages: OrderedDict[int, MessageExt] = OrderedDict()
         self.taken: OrderedDict[int, MessageExt] = OrderedDict()
         self.size = 0
         self.end = 0
-        self.in_flight = 0
-        self.dropped = False
         self.closed = False
         self.retiring = False
         self.illegal = False
-        self.scope = trio.CancelScope()
         self.suggested_broker = MASTER_ID
         self.previously_locked = False
         self.unlock_tries = 0
         self.locked_at = -math.inf
         self.pulled_at = trio.current_time()
-        # As in Java, these start at the present time: mqadmin reports a queue with messages that was last
-        # consumed long ago as blocked.
-        self.last_pull_ms = self.last_consume_ms = self.last_lock_ms = now_ms
-        self.idle = Idle()
+        self.last_lock_ms = now_ms
         self.life = QueueLife()
-        self._quiet = trio.lowlevel.ParkingLot()
         self._arrival = trio.lowlevel.ParkingLot()
 
     @property
@@ -142,21 +175,9 @@ class ProcessQueue:
                 self.messages[message.queue_offset] = message
                 self.messages.move_to_end(message.queue_offset, last=False)
 
-    def done(self) -> None:
-        self.in_flight -= 1
-        if not self.in_flight and self._quiet:
-            self._quiet.unpark_all()
-
     def drop(self) -> None:
-        """End pulls, and let no more listener calls begin."""
-        self.dropped = True
-        self.scope.cancel()
+        super().drop()
         self._arrival.unpark_all()
-
-    async def wait_quiet(self) -> None:
-        """Wait until no listener works on the queue."""
-        while self.in_flight:
-            await self._quiet.park()
 
     async def wait_for_messages(self) -> None:
         while not self.messages and not self.dropped:

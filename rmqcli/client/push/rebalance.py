@@ -12,15 +12,21 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from rmqcli.client.errors import ClientError, TopicNotFound
+from rmqcli.client.errors import ClientError, InvalidRequest, NotSupported, TopicNotFound
 from rmqcli.client.functions import for_each, for_each_broker
+from rmqcli.client.group.allocation import STRATEGIES, Allocate
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.rebalance import Rebalance, Share
+from rmqcli.client.push.pop_queue import PopQueue
+from rmqcli.client.push.pops import Pops
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.codec.bodies.offsets import LockBatchRequestBody, UnlockBatchRequestBody
+from rmqcli.codec.bodies.pop import QueryAssignmentRequestBody
+from rmqcli.codec.message import retry_topic
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
+from rmqcli.codec.operations.pop import QUERY_ASSIGNMENT
 
 # Locks of queues at the broker, which give a queue to one orderly consumer of a group (Java
 # `RebalanceImpl.lock`).
@@ -214,3 +220,99 @@ class PushRebalance(Rebalance):
 
         await for_each(create, queues)
         return sorted(created, key=lambda held: held.queue)
+
+
+class PopRebalance(PushRebalance):
+    """The rebalance of a consumer that pops: a broker allocates its queues (Java `QueryAssignmentProcessor`).
+
+    In mode POP, each member pops all queues of a broker (-1) or a part of them; in mode PULL, each queue has
+    one member, which pops it here. Members of both kinds can share a group. The retry topic of the group,
+    into which pulled messages are sent back, is pulled: brokers have no mode for it.
+    """
+
+    def __init__(
+        self,
+        state: GroupState,
+        locks: Locks,
+        starts: StartOffsets,
+        begin: Callable[[ProcessQueue], None],
+        pops: Pops,
+        begin_pops: Callable[[PopQueue], None],
+    ) -> None:
+        super().__init__(state, locks, starts, begin)
+        self._pops = pops
+        self._begin_pops = begin_pops
+        self._strategy = strategy_name(state.settings.allocate)
+
+    async def topics(self) -> Iterable[str] | None:
+        topics = await super().topics()
+        if topics is not None:
+            popped = self._state.popped
+            await self._drop([one for one in popped if one.topic not in self._state.subscriptions])
+        return topics
+
+    async def assigned(self, topic: str) -> list[MessageQueue] | None:
+        """Return the queues of this member; None if the broker knows none. Raises ClientError."""
+        instance = self._instance
+        route = await instance.route(topic)
+        addresses = [table[min(table)] for table in route.brokers.values() if table]
+        if not addresses:
+            return None
+        body = QueryAssignmentRequestBody(
+            topic=topic,
+            consumer_group=self._group,
+            client_id=instance.client_id,
+            strategy_name=self._strategy,
+            message_model=self._state.settings.message_model,
+        )
+        try:
+            answer = await instance.ask(instance.random.choice(addresses), QUERY_ASSIGNMENT, None, body)
+        except NotSupported as error:
+            error.args = (f"{error.fact}; with pop=True, PushConsumer needs brokers of 5.x",)
+            raise
+        found = answer.body.message_queue_assignments
+        return (
+            None if found is None else [one.message_queue for one in found if one.message_queue is not None]
+        )
+
+    async def check(self, topic: str) -> None:
+        """Raise NotSupported if a broker of 4.x cannot allocate queues; other failures are left to the rounds."""
+        try:
+            await self.assigned(topic)
+        except NotSupported:
+            raise
+        except ClientError as error:
+            log.info("the queues of %s are not known yet: %s", topic, error)
+
+    async def _divide(self, topic: str) -> Share | None:
+        if topic == retry_topic(self._group):
+            return await super()._divide(topic)
+        mine = await self.assigned(topic)
+        return None if mine is None else Share(mine, mine)
+
+    async def divided(self, topic: str, share: Share) -> None:
+        if topic == retry_topic(self._group):
+            await super().divided(topic, share)
+            return
+        state, mine = self._state, set(share.mine)
+        state.troubles.pop(topic, None)
+        await self._drop([one for one in state.popped if one.topic == topic and one not in mine])
+        for queue in sorted(mine - state.popped.keys()):
+            state.popped[queue] = held = self._pops.hold(queue)
+            self._begin_pops(held)
+
+    async def _drop(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            self._state.troubles.pop(queue, None)
+            await self._pops.release(self._state.popped.pop(queue))
+
+
+def strategy_name(allocate: Allocate) -> str:
+    """Return the name by which brokers know a strategy. Raises InvalidRequest."""
+    for name, strategy in STRATEGIES.items():
+        if strategy is allocate:
+            return name
+    known = ", ".join(strategy.__name__ for strategy in STRATEGIES.values())
+    raise InvalidRequest(
+        f"pop=True: brokers allocate the queues, by one of {known}; they do not know `allocate`"
+    )

@@ -60,8 +60,10 @@ class SendBack:
 
         The broker that stored it can do so even if the message is too large to be sent to the retry topic.
         """
-        if await self.send_to_retry_topic(message):
-            return True
+        return await self.send_to_retry_topic(message) or await self.to_dead_letters(message)
+
+    async def to_dead_letters(self, message: MessageExt) -> bool:
+        """Let the broker that stored a message make a dead letter of it. Return True if it did."""
         try:
             await self._to_broker(message, DEAD_LETTER)
         except ClientError as error:

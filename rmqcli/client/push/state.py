@@ -18,6 +18,7 @@ from rmqcli.client.group.offset_store import OffsetFileUnwritable, OffsetStore
 from rmqcli.client.group.settings import PushSettings, Subscription
 from rmqcli.client.hooks import ClientHook, Delivery
 from rmqcli.client.instance import ClientInstance
+from rmqcli.client.push.pop_queue import PopQueue
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.statistics import Statistics
 from rmqcli.codec.bodies.heartbeat import ConsumeType
@@ -38,6 +39,7 @@ class Thresholds(NamedTuple):
 class GroupState:
     """The state of one consumer. `paused` suspends pulls; `stopping` prevents further listener calls.
 
+    `queues` are those that it pulls from, `popped` those that it pops (-1: all queues of a broker).
     `troubles`: the last errors of topics whose queues could not be allocated, and of queues that could not be
     started or pulled.
     """
@@ -46,12 +48,14 @@ class GroupState:
     group: str
     settings: PushSettings
     orderly: bool
+    pops: bool
     subscriptions: dict[str, Subscription]
     offsets: OffsetStore
     started_ms: int = 0
     paused: bool = False
     stopping: bool = False
     queues: dict[MessageQueue, ProcessQueue] = field(default_factory=dict)
+    popped: dict[MessageQueue, PopQueue] = field(default_factory=dict)
     thresholds: dict[str, Thresholds] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=Statistics)
     troubles: dict[str | MessageQueue, ClientError] = field(default_factory=dict)
@@ -59,7 +63,7 @@ class GroupState:
 
     @property
     def needs_locks(self) -> bool:
-        return self.orderly and not self.settings.broadcasting
+        return self.orderly and not (self.settings.broadcasting or self.pops)
 
     def threshold(self, topic: str) -> Thresholds:
         given = self.settings

@@ -34,6 +34,7 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         topics: Topics,
         listener: ConcurrentListener,
         *,
+        pop: bool = ...,
         settings: PushSettings = ...,
         **options: Unpack[InstanceOptions],
     ) -> None: ...
@@ -46,6 +47,7 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         listener: OrderlyListener,
         *,
         orderly: bool,
+        pop: bool = ...,
         settings: PushSettings = ...,
         **options: Unpack[InstanceOptions],
     ) -> None: ...
@@ -57,12 +59,13 @@ class PushConsumer(Client[TrioPushConsumer], Traceable):
         listener: Callable[..., Any],
         *,
         orderly: bool = False,
+        pop: bool = False,
         settings: PushSettings = DEFAULTS,
         **options: Unpack[InstanceOptions],
     ) -> None:
         plain(listener, "a listener")
         super().__init__(
-            TrioPushConsumer(group, topics, listener, orderly=orderly, settings=settings, **options)
+            TrioPushConsumer(group, topics, listener, orderly=orderly, pop=pop, settings=settings, **options)
         )
         self.group = self._trio.group
 
