@@ -117,13 +117,13 @@ async def ack(client: Client, one: Lent | ReceiptHandle, *, group: str = GROUP, 
 
 
 async def change(
-    client: Client, one: Lent | ReceiptHandle, invisible_ms: int, *, group: str = GROUP
+    client: Client, one: Lent | ReceiptHandle, invisible_ms: int, *, group: str = GROUP, topic: str = TOPIC
 ) -> ReceiptHandle:
     """Changes the time of a message, and returns its new handle."""
     handle = one if isinstance(one, ReceiptHandle) else one.handle
     header = ChangeInvisibleTimeRequestHeader(
         consumer_group=group,
-        topic=handle.topic(group, TOPIC),
+        topic=handle.topic(group, topic),
         queue_id=handle.queue_id,
         extra_info=handle.encode(),
         offset=handle.offset,

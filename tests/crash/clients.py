@@ -77,6 +77,8 @@ class Clients:
         self._sync = sync
         self._shows_flushed = shows_flushed
         self._checks = trio.open_memory_channel[RemotingCommand](1000)
+        self.tasks = (self.produce, self.produce, self.consume, self.administrate)
+        """What they do at the same time, again and again."""
 
     async def heartbeat(self) -> None:
         data = HeartbeatData(client_id="client", producer_data_set=[ProducerData(group_name=PRODUCER_GROUP)])

@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import trio
@@ -165,7 +166,17 @@ class Faulty(Programme):
         return zip(self._plans, self._faults, strict=True)
 
 
-def run(programme: Programme) -> Counter[str]:
+class Seeded(Protocol):
+    """A course that a seed determines."""
+
+    seed: int
+    counts: Counter[str]
+
+    async def run(self) -> None:
+        """Runs it. AssertionError tells what a checker found."""
+
+
+def run(programme: Seeded) -> Counter[str]:
     """Runs a programme, the same on every machine. AssertionError tells what a checker found."""
     _run._r.seed(programme.seed)
     with pytest.MonkeyPatch.context() as patched:

@@ -188,7 +188,7 @@ class Session:
         except Closed:
             return
         async with trio.open_nursery() as nursery:
-            for client in (clients.produce, clients.produce, clients.consume, clients.administrate):
+            for client in clients.tasks:
                 nursery.start_soon(self._repeat, client)
 
     async def _repeat(self, request: Callable[[], Any]) -> None:

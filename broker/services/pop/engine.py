@@ -525,7 +525,7 @@ class Pops:
         shown = [(offset, record) for offset, record in records if offset not in block.acked]
         if not shown:
             # All of it was acknowledged out of order.
-            self.orders.remove(key)
+            self.orders.remove_before(key, found.next_begin_offset)
             self._broker.offsets.commit(group, topic, queue_id, found.next_begin_offset)
             result.moved = True
             return

@@ -49,8 +49,13 @@ class Block:
 
     @property
     def next_offset(self) -> int:
-        """The first offset that is not acknowledged."""
-        return next((offset for offset in self.offsets if offset not in self.acked), self.offsets[-1] + 1)
+        """The first offset that is not acknowledged. What an earlier, longer block has left may be behind this one."""
+        following = next(
+            (offset for offset in self.offsets if offset not in self.acked), self.offsets[-1] + 1
+        )
+        while following in self.acked:
+            following += 1
+        return following
 
     def is_blocked(self, attempt_id: str | None, now: float) -> bool:
         """Return True if a pop gets nothing. An attempt that is repeated gets the same messages again."""
@@ -143,8 +148,8 @@ class Orders:
         block.acked.add(offset)
         self.is_changed = True
         following = block.next_offset
-        if following > block.offsets[-1] and not any(one >= following for one in block.acked):
-            del self._blocks[key]
+        if following > block.offsets[-1]:
+            self.remove_before(key, following)
         return following
 
     def change(
@@ -160,6 +165,11 @@ class Orders:
             block.undelivered.add(offset)
         self.is_changed = True
         return True
+
+    def remove_before(self, key: QueueKey, offset: int) -> None:
+        """Remove a block, unless it has acknowledged messages from an offset on."""
+        if not any(one >= offset for one in self._blocks[key].acked):
+            self.remove(key)
 
     def remove(self, key: QueueKey) -> None:
         if self._blocks.pop(key, None) is not None:

@@ -13,6 +13,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import trio
@@ -217,10 +218,16 @@ def _saved_queue(queue: PopQueue, wall: float) -> InFlightQueue:
 
 
 def _saved_block(block: Block, wall: float) -> OrderInfo:
-    first, *others = block.offsets
+    offsets, free = [*block.offsets], []
+    if behind := sorted(offset for offset in block.acked if offset > offsets[-1]):
+        # What an earlier, longer block has left: the next offset that is not acknowledged, and those that are.
+        free = [next(offset for offset in count(offsets[-1] + 1) if offset not in block.acked)]
+        offsets += sorted(free + behind)
+    first, *others = offsets
     over = block.pop_time + block.invisible_ms
-    visible = {offset: math.ceil(due + wall) for offset, due in block.visible.items()}
-    bits = sum(1 << place for place, offset in enumerate(block.offsets) if offset in block.acked)
+    dues = dict.fromkeys(free, 0.0) | block.visible
+    visible = {offset: math.ceil(due + wall) for offset, due in dues.items()}
+    bits = sum(1 << place for place, offset in enumerate(offsets) if offset in block.acked)
     return OrderInfo(
         pop_time=block.pop_time,
         invisible_time=block.invisible_ms,

@@ -225,6 +225,37 @@ async def test_fifo_blocks_survive_in_javas_file(tmp_path: Path, autojump_clock:
         assert texts(again) == ["c", "d"]
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_a_shorter_fifo_block_forgets_no_acknowledgement_of_a_longer_one(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, is_stopped: bool
+) -> None:
+    fields: dict[str, Any] = {"order": True, "invisible_time": 1000}
+
+    async def rest(client: Client) -> list[str]:
+        found = []
+        while lent := await popped(client, max_msg_nums=1, **fields):
+            found += texts(lent)
+            await ack(client, lent[0])
+        return found
+
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await send(client, *"abcdef")
+        lent = await popped(client, **fields)
+        for one in (lent[1], lent[2], lent[4]):
+            await ack(client, one)
+        await trio.sleep(1.1)
+        (first,) = await popped(client, max_msg_nums=1, **fields)
+        if not is_stopped:
+            await ack(client, first)
+            assert await rest(client) == ["d", "f"]
+            return
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await ack(client, first)
+        assert await rest(client) == ["d", "f"]
+
+
 async def test_a_test_may_hurry(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
