@@ -8,7 +8,7 @@ from pathlib import Path
 
 INSTALLED_BY = {"hdrh": "hdrhistogram", "google.protobuf": "protobuf"}
 """The distribution of a module that has another name."""
-GRPC = ("grpc", "h2", "google.protobuf", "cryptography")
+GRPC = ("grpc", "hpack", "google.protobuf", "cryptography")
 """The extra that a front for gRPC clients requires, and its modules."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rmqcli.broker.auth.control import EXCEPTION, NotAuthenticated
 from rmqcli.broker.errors import Refusal
@@ -50,6 +50,9 @@ def of_refusal(refusal: Refusal) -> StatusError:
 def status(code: Code = Code.OK, text: str = "") -> Any:
     """Return a Status."""
     return messages.Status(code=code, message=text or code.name)
+
+
+OK: Final = status()
 
 
 def common(statuses: list[Any]) -> Any:

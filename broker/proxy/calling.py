@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import NotReady
 from rmqcli.broker.net.dispatch import Barrier
 from rmqcli.broker.net.handling import Reply, Request
 from rmqcli.broker.net.turns import LongWork
 from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.broker.proxy.clients import Client, Clients
-from rmqcli.broker.proxy.http2 import Call, Http2Session
+from rmqcli.broker.proxy.http2 import Call, Http2Session, in_task
 from rmqcli.broker.proxy.renewals import Renewals
 from rmqcli.codec.acl.account_file import Permission
 from rmqcli.codec.acl.decision import Need, on_group, on_topic
@@ -132,7 +133,16 @@ async def ready(broker: BrokerContext, function: Callable[..., ResultT], *argume
         finally:
             barriers.extend(_taken(broker))
 
-    result = await broker.store.when_ready(attempt)
+    while True:
+        try:
+            result = broker.store.attempt(attempt)
+            break
+        except NotReady as error:
+            missing = error.with_traceback(None)  # as in `when_ready`
+        await in_task()
+        await missing.ready()
+    if barriers:
+        await in_task()
     for barrier in barriers:
         await barrier()
     return result

@@ -101,7 +101,7 @@ class Client:
         self.leave()
         if self.stream is not None:
             self.stream.finish()
-            self.stream.scope.cancel()
+            self.stream.cancel()
 
     # Telemetry
 

@@ -111,6 +111,8 @@ def _labels(system: Any) -> dict[str, str]:
 
 
 def _user_properties(given: Mapping[str, str]) -> dict[str, str]:
+    if not given:
+        return {}
     if len(given) > MOST_PROPERTIES:
         raise StatusError(
             Code.MESSAGE_PROPERTIES_TOO_LARGE,

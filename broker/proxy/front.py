@@ -16,11 +16,11 @@ from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.proxy import offsets, receiving, routes, sending, telemetry
-from rmqcli.broker.proxy.answers import StatusError, of_refusal, status
+from rmqcli.broker.proxy.answers import OK, StatusError, of_refusal, status
 from rmqcli.broker.proxy.calling import Caller, Front, caller_of, decoded
 from rmqcli.broker.proxy.certificate import generated
 from rmqcli.broker.proxy.clients import Clients
-from rmqcli.broker.proxy.http2 import Call
+from rmqcli.broker.proxy.http2 import Call, in_task
 from rmqcli.broker.proxy.renewals import Renewals
 from rmqcli.broker.proxy.server import GrpcServer
 from rmqcli.broker.store.readiness import InThread
@@ -54,15 +54,19 @@ _STREAMING: dict[str, Unary] = {
 }
 
 _log = logging.getLogger("rmqcli.broker.proxy")
+_PROMPT = {"SendMessage", "AckMessage"}
+"""Calls that have a task only if they must wait."""
 
 
 class _Rpc(NamedTuple):
-    method: messages.Method
+    request: Any
+    reply: Any
     function: Callable[..., Awaitable[Any]]
+    is_prompt: bool
 
 
 _RPCS = {
-    method.path: _Rpc(method, function)
+    method.path: _Rpc(method.request, method.reply, function, method.name in _PROMPT)
     for method in messages.METHODS
     for function in [_UNARY.get(method.name) or _STREAMING.get(method.name)]
     if function is not None
@@ -73,6 +77,7 @@ _TELEMETRY = next(method.path for method in messages.METHODS if method.streams_r
 async def serve(front: Front, call: Call) -> None:
     """Carry out a call. Errors of RocketMQ are a status in its reply, those of the transport one of gRPC."""
     if call.path == _TELEMETRY:
+        await in_task()
         await _serve_telemetry(front, call)
         return
     rpc = _RPCS.get(call.path)
@@ -81,15 +86,17 @@ async def serve(front: Front, call: Call) -> None:
     data = await call.receive()
     if data is None:
         raise CallError(GrpcStatus.INTERNAL, "the client sent no request")
-    request = decoded(rpc.method.request, data)
+    request = decoded(rpc.request, data)
+    if not rpc.is_prompt:
+        await in_task()
     try:
         reply = await rpc.function(caller_of(front, call), request)
         if reply is None:
             return
         if not reply.HasField("status"):
-            reply.status.CopyFrom(status())
+            reply.status.CopyFrom(OK)
     except Exception as error:
-        reply = rpc.method.reply(status=_failure(call, error))
+        reply = rpc.reply(status=_failure(call, error))
     await call.send(reply.SerializeToString())
 
 

@@ -1,7 +1,8 @@
-"""HTTP/2 connections of gRPC clients, and their calls.
+"""Calls of gRPC clients on HTTP/2 connections.
 
-A connection is a session like one of remoting; h2 decodes and encodes its frames. Each call is a task. What a
-client can cost is bounded:
+A connection is a session like one of remoting; `rmqcli.codec.proxy.http2` decodes and encodes its frames. The
+reader of a connection carries out a call as far as it waits for nothing, a task the rest. What a client can
+cost is bounded:
 
 * Each stream has a window of WINDOW bytes. A longer message needs a grant of `Grants`, of which a connection
   has a few; without it, the client cannot send the rest. So memory is bounded by the number of streams.
@@ -15,47 +16,67 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final
 
-import h2.config
-import h2.connection
-import h2.errors
-import h2.events
-import h2.exceptions
-import h2.settings
 import trio
 
 from rmqcli.broker.net.session import Session
+from rmqcli.broker.net.turns import Pace
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.proxy.framing import (
-    MAX_FRAME,
     PREFIX,
     CallError,
-    FrameBounds,
     GrpcStatus,
-    message_header,
     prefixed,
     size_of_next,
     timeout_seconds,
+    trailers,
 )
+from rmqcli.codec.proxy.http2 import WINDOW, ServerConnection, Stream, literal
 
-MOST_STREAMS: Final = 128
-LONGEST_HEADERS: Final = 16 * 1024
-WINDOW: Final = 64 * 1024
-CONNECTION_WINDOW: Final = 16 * 1024 * 1024
-"""The bytes that a client may send before the connection is read again; its streams bound what is kept."""
 STALLED_SECONDS: Final = 30.0
 ALLOWANCE_SECONDS: Final = 30.0
 MOST_RESETS: Final = 200
 MOST_IDLE_FRAMES: Final = 2000
 GRANTS_OF_CONNECTION: Final = 3
 MOST_GRANTS: Final = 32
-MOST_CLOSED: Final = 4096
-"""Ended streams that h2 remembers."""
 LONGEST_TIMEOUT: Final = 100 * 365 * 86400.0
+REPLY_HEADERS: Final = b"\x88" + literal(b"content-type", b"application/grpc")
+"""`:status: 200`, an entry of the static table, and the type."""
 
 _log = logging.getLogger("rmqcli.broker.proxy")
+
+
+class _State:
+    is_stepping = False
+
+
+@types.coroutine
+def in_task() -> Generator[None, None, None]:
+    """Have a task take over the call that the reader carries out, if it does: what follows waits."""
+    if _State.is_stepping:
+        yield
+
+
+def _step(work: Coroutine[Any, Any, None]) -> bool:
+    """Carry out a call up to `in_task`; return False if it is over."""
+    _State.is_stepping = True
+    try:
+        stopped_by = work.send(None)
+    except StopIteration:
+        return False
+    finally:
+        _State.is_stepping = False
+    assert stopped_by is None, "a call waits outside of a task"
+    return True
+
+
+@types.coroutine
+def _rest_of(work: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+    """Carry out the rest of a call in this task; `await` refuses a coroutine that has begun."""
+    yield from work
 
 
 class Grants:
@@ -89,68 +110,64 @@ class Grants:
         self._held.pop(call, None)
 
 
-class _Connection(h2.connection.H2Connection):
-    MAX_CLOSED_STREAMS = MOST_CLOSED
-
-
-class Call:
+class Call(Stream):
     """One call: a stream of messages in each direction. `deadline` is a time of trio's clock."""
 
-    def __init__(self, session: Http2Session, stream: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, session: Http2Session, number: int, send_window: int, headers: dict[str, str]) -> None:
+        super().__init__(number, send_window)
         self.session = session
-        self.headers = {
-            name.decode("ascii", "replace"): value.decode("utf-8", "replace") for name, value in headers
-        }
-        self.path = self.headers.get(":path", "")
+        self.headers = headers
+        self.path = headers.get(":path", "")
         self.deadline = math.inf
-        self.scope = trio.CancelScope()
-        self._stream = stream
+        self._scope: trio.CancelScope | None = None
         self._received = bytearray()
-        self._window = WINDOW
-        self._is_ended = False
         self._is_answered = False
         self._is_finished = False
         self._news = trio.Event()
-        self.has_window = trio.Event()
+        self._has_window = trio.Event()
 
     # receiving
 
-    def note_data(self, data: bytes, size: int) -> None:
-        """Take bytes of the client, which cost `size` bytes of its window."""
+    def note_data(self, data: bytes) -> None:
         self._received += data
-        self._window -= size
         self.session.grants.grew(self)
         self._news.set()
 
     def note_end(self) -> None:
-        """Note that the client sends no more."""
-        self._is_ended = True
         self._news.set()
+        self.session.start(self)
+
+    def note_reset(self) -> None:
+        self.cancel()
+
+    def note_window(self) -> None:
+        self._has_window.set()
 
     async def receive(self) -> bytes | None:
         """Return the next message; None if there are no more. Raises CallError."""
         while len(self._received) < (wanted := size_of_next(self._received)):
-            if self._is_ended:
+            if self.is_ended:
                 if self._received:
                     raise CallError(GrpcStatus.INTERNAL, "the client ended the stream inside a message")
                 return None
-            if self._window < wanted - len(self._received):
+            if self.window < wanted - len(self._received):
                 await self._receive_long(wanted)
                 break
             await self._more()
         message = bytes(memoryview(self._received)[PREFIX:wanted])
         del self._received[:wanted]
-        if self._window < WINDOW // 2 and not self._is_ended:
-            self._open_window(WINDOW - self._window)
+        if self.window < WINDOW // 2 and not self.is_ended:
+            self._open_window(WINDOW - self.window)
         return message
 
     async def _receive_long(self, wanted: int) -> None:
         """Receive the rest of a message that is longer than the window."""
+        await in_task()
         async with self.session.long_messages:
             self.session.grants.take(self)
             try:
-                self._open_window(wanted - len(self._received) - self._window)
-                while len(self._received) < wanted and not self._is_ended:
+                self._open_window(wanted - len(self._received) - self.window)
+                while len(self._received) < wanted and not self.is_ended:
                     await self._more()
             finally:
                 self.session.grants.release(self)
@@ -159,6 +176,7 @@ class Call:
 
     async def _more(self) -> None:
         """Wait for news of the client: for as long as it likes between two messages, if it has sent one."""
+        await in_task()
         self._news = trio.Event()
         if not self._received and self._is_answered:
             await self._news.wait()
@@ -171,49 +189,64 @@ class Call:
 
     def _open_window(self, size: int) -> None:
         if size > 0:
-            self._window += size
-            self.session.open_window(size, self._stream)
+            self.session.http2.open_window(self, size)
 
     # sending
 
     async def begin(self) -> None:
         """Send the headers of the reply now, before its first message is known."""
         self._begin()
-        self.session.push()
 
     def _begin(self) -> None:
-        if not self._is_answered:
+        if not self._is_answered and self.is_open:
             self._is_answered = True
-            self.session.send_headers(
-                self._stream, [(":status", "200"), ("content-type", "application/grpc")]
-            )
+            self.session.http2.send_headers(self, REPLY_HEADERS)
+
+    @property
+    def is_open(self) -> bool:
+        """True if neither end has ended the call."""
+        return not self._is_finished and self.session.calls.get(self.number) is self
 
     async def send(self, message: bytes) -> None:
         """Send a message, as far as the windows of the client reach; wait for them."""
         self._begin()
+        session = self.session
         view = memoryview(prefixed(message))
-        while view:
-            sent = self.session.send_data(self._stream, view)
-            if not sent:
-                await self.session.wait_for_window(self)
+        while view and self.is_open:
+            sent = session.http2.send_data(self, view)
             view = view[sent:]
-            if self.session.is_congested:
-                await self.session.wait_for_room()
-            elif view:
-                await trio.lowlevel.checkpoint()
+            if view or session.is_congested:
+                await in_task()
+                if not sent:
+                    await self._wait_for_window()
+                elif session.is_congested:
+                    await session.wait_for_room()
+                else:
+                    await trio.lowlevel.checkpoint()
+
+    async def _wait_for_window(self) -> None:
+        """Wait until the client opens a window; end the connection if it does not."""
+        self._has_window = trio.Event()
+        with trio.move_on_after(STALLED_SECONDS):
+            await self._has_window.wait()
+            return
+        self.session.end(f"it has opened no window for {STALLED_SECONDS:g} s")
+        await trio.sleep_forever()
 
     def finish(self, status: GrpcStatus = GrpcStatus.OK, text: str = "") -> None:
         """End the call with a status."""
-        if self._is_finished or self.session.closed:
+        if not self.is_open or self.session.closed:
             return
         self._is_finished = True
-        trailers = [("grpc-status", str(int(status)))]
-        if text:
-            trailers.append(("grpc-message", message_header(text)))
-        if not self._is_answered:
-            self._is_answered = True
-            trailers[:0] = [(":status", "200"), ("content-type", "application/grpc")]
-        self.session.end_stream(self._stream, trailers, is_ended=self._is_ended)
+        block = trailers(status, text) if self._is_answered else REPLY_HEADERS + trailers(status, text)
+        self.session.http2.send_headers(self, block, ends=True)
+
+    def cancel(self) -> None:
+        """Cancel the call, if it waits for anything."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    # life
 
     def read_deadline(self) -> None:
         """Read the deadline of the client. Raises CallError."""
@@ -221,7 +254,20 @@ class Call:
         if timeout is not None:
             seconds = timeout_seconds(timeout)
             if seconds < LONGEST_TIMEOUT:
-                self.deadline = self.scope.deadline = trio.current_time() + seconds
+                self.deadline = trio.current_time() + seconds
+
+    def carry_out(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do all work of the call that waits for nothing now, and the rest in a task."""
+        if _step(work):
+            self._scope = trio.CancelScope(deadline=self.deadline)
+            if not self.session.spawn(self._carry_out, self._scope, work):
+                work.close()
+
+    async def _carry_out(self, scope: trio.CancelScope, work: Coroutine[Any, Any, None]) -> None:
+        with scope:
+            await _rest_of(work)
+        if scope.cancelled_caught and trio.current_time() >= self.deadline:
+            self.finish(GrpcStatus.DEADLINE_EXCEEDED, "the deadline is over")
 
 
 Serve = Callable[[Call], Awaitable[None]]
@@ -232,181 +278,81 @@ class Http2Session(Session):
 
     def __init__(self, *arguments: Any, serve: Serve, grants: Grants, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.calls: dict[int, Call] = {}
+        self.http2 = ServerConnection(self._begin, self._write)
+        self.calls = self.http2.streams
         self.grants = grants
         self.long_messages = trio.Semaphore(GRANTS_OF_CONNECTION)
-        self.bounds = FrameBounds()
         self.is_heard = True
         """True if the client has sent anything since the last ping."""
         self._serve = serve
-        self._h2 = _Connection(
-            h2.config.H2Configuration(
-                client_side=False,
-                header_encoding=None,
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-            )
-        )
-        settings = {
-            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
-            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: LONGEST_HEADERS,
-            h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: WINDOW,
-            h2.settings.SettingCodes.ENABLE_PUSH: 0,
-        }
-        self._h2.local_settings = h2.settings.Settings(client=False, initial_values=settings)
-        self._h2.decoder.max_header_list_size = LONGEST_HEADERS
-        self._unacknowledged = 0
+        self._new: dict[Call, None] = {}
         self._allowance_ends = 0.0
         self._room = trio.lowlevel.ParkingLot()
-        self._events: dict[type[Any], Callable[[Any], None]] = {
-            h2.events.RequestReceived: self._on_request,
-            h2.events.DataReceived: self._on_data,
-            h2.events.StreamEnded: self._on_end,
-            h2.events.StreamReset: self._on_reset,
-            h2.events.WindowUpdated: self._on_window,
-            h2.events.RemoteSettingsChanged: self._on_settings,
-            h2.events.ConnectionTerminated: self._on_goodbye,
-        }
+
+    def _write(self, data: bytes) -> None:
+        self._queue([data])
 
     # receiving
 
-    def greet(self) -> None:
-        """Send the settings of this end."""
-        self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(CONNECTION_WINDOW - self._h2.inbound_flow_control_window)
-        self.push()
-
-    def feed(self, part: bytes) -> None:
-        """Handle a few frames. Raises RemoteProtocolError."""
+    async def feed(self, data: bytes, pace: Pace) -> None:
+        """Handle the frames in what the client has sent, in turns. Raises RemoteProtocolError."""
+        self.in_batch = True
         try:
-            events = self._h2.receive_data(part)
-        except h2.exceptions.ProtocolError as error:
-            self.push()
+            for _ in self.http2.receive(data):
+                self._check_allowance()
+                if pace.is_over:
+                    self.flush()
+                    await pace.next()
+            for call in list(self._new):
+                self.start(call)
+        finally:
+            self.in_batch = False
             self.flush()
-            raise RemoteProtocolError(f"HTTP/2: {error or type(error).__name__}") from None
-        for event in events:
-            handle = self._events.get(type(event))
-            if handle is not None:
-                handle(event)
-        if self._unacknowledged >= CONNECTION_WINDOW // 4:
-            self._h2.increment_flow_control_window(self._unacknowledged)
-            self._unacknowledged = 0
-        self.push()
+        if self.http2.is_over:
+            self.close()
 
-    def check_allowance(self) -> None:
+    def _check_allowance(self) -> None:
         """Raise RemoteProtocolError if the client resets streams, or sends frames for nothing, too often."""
-        bounds = self.bounds
+        spent = self.http2
         now = trio.current_time()
         if now >= self._allowance_ends:
-            bounds.resets = bounds.idle = 0
+            spent.resets = spent.idle = 0
             self._allowance_ends = now + ALLOWANCE_SECONDS
-        if bounds.resets > MOST_RESETS:
+        if spent.resets > MOST_RESETS:
             raise RemoteProtocolError(
                 f"HTTP/2: more than {MOST_RESETS} streams reset in {ALLOWANCE_SECONDS:g} s"
             )
-        if bounds.idle > MOST_IDLE_FRAMES:
+        if spent.idle > MOST_IDLE_FRAMES:
             raise RemoteProtocolError(
                 f"HTTP/2: {MOST_IDLE_FRAMES} frames without content in {ALLOWANCE_SECONDS:g} s"
             )
 
-    def _on_request(self, event: h2.events.RequestReceived) -> None:
-        call = self.calls[event.stream_id] = Call(self, event.stream_id, event.headers)
+    def _begin(self, number: int, send_window: int, headers: dict[str, str]) -> Call:
+        call = Call(self, number, send_window, headers)
+        self._new[call] = None
         self.is_known = True
-        self.spawn(self._carry_out, event.stream_id, call)
+        return call
 
-    def _on_data(self, event: h2.events.DataReceived) -> None:
-        size = event.flow_controlled_length
-        self._unacknowledged += size
-        call = self.calls.get(event.stream_id)
-        if call is not None:
-            call.note_data(event.data, size)
+    def start(self, call: Call) -> None:
+        """Carry out a call, unless it was started: once its client has sent all, or no more for now."""
+        if call in self._new:
+            del self._new[call]
+            if call.is_open:
+                call.carry_out(self._carry_out(call))
 
-    def _on_end(self, event: h2.events.StreamEnded) -> None:
-        if (call := self.calls.get(event.stream_id)) is not None:
-            call.note_end()
-
-    def _on_reset(self, event: h2.events.StreamReset) -> None:
-        if (call := self.calls.pop(event.stream_id, None)) is not None:
-            call.scope.cancel()
-
-    def _on_window(self, event: h2.events.WindowUpdated) -> None:
-        if event.stream_id:
-            if (call := self.calls.get(event.stream_id)) is not None:
-                call.has_window.set()
-        else:
-            self._on_settings(event)
-
-    def _on_settings(self, _event: object) -> None:
-        for call in self.calls.values():
-            call.has_window.set()
-
-    def _on_goodbye(self, _event: object) -> None:
-        self.close()
-
-    async def _carry_out(self, stream: int, call: Call) -> None:
+    async def _carry_out(self, call: Call) -> None:
         try:
-            with call.scope:
-                try:
-                    call.read_deadline()
-                    await self._serve(call)
-                except CallError as error:
-                    call.finish(error.status, str(error))
-                except RemoteProtocolError:
-                    raise
-                except Exception:  # a programming error ends this call, not the connection
-                    _log.exception("%s: %s: %s failed", self.server, self.peer_text, call.path)
-                    call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
-                else:
-                    call.finish()
-            if stream in self.calls and trio.current_time() >= call.deadline:
-                call.finish(GrpcStatus.DEADLINE_EXCEEDED, "the deadline is over")
-        finally:
-            self.calls.pop(stream, None)
+            call.read_deadline()
+            await self._serve(call)
+        except CallError as error:
+            call.finish(error.status, str(error))
+        except Exception:  # a programming error ends this call, not the connection
+            _log.exception("%s: %s: %s failed", self.server, self.peer_text, call.path)
+            call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
+        else:
+            call.finish()
 
     # sending
-
-    def push(self) -> None:
-        """Queue the frames that h2 has ready."""
-        if data := self._h2.data_to_send():
-            self._queue([data])
-
-    def send_headers(self, stream: int, headers: Sequence[tuple[str, str]]) -> None:
-        self._h2.send_headers(stream, headers)
-
-    def send_data(self, stream: int, view: memoryview) -> int:
-        """Send the beginning of `view`, as much as the windows allow; return the number of bytes."""
-        size = min(
-            len(view), self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size, MAX_FRAME
-        )
-        if size <= 0:
-            return 0
-        self._h2.send_data(stream, view[:size].tobytes())
-        self.push()
-        return size
-
-    def end_stream(self, stream: int, trailers: Sequence[tuple[str, str]], *, is_ended: bool) -> None:
-        """Send the trailers of a call, and end its stream in both directions."""
-        if stream not in self.calls:
-            return
-        self._h2.send_headers(stream, trailers, end_stream=True)
-        if not is_ended:  # the client must not send the rest
-            self._h2.reset_stream(stream, h2.errors.ErrorCodes.NO_ERROR)
-        self.push()
-
-    def open_window(self, size: int, stream: int) -> None:
-        """Let the client send more bytes of a stream."""
-        if stream in self.calls:
-            self._h2.increment_flow_control_window(size, stream)
-            self.push()
-
-    async def wait_for_window(self, call: Call) -> None:
-        """Wait until the client opens a window; end the connection if it does not."""
-        call.has_window = trio.Event()
-        with trio.move_on_after(STALLED_SECONDS):
-            await call.has_window.wait()
-            return
-        self.end(f"it has opened no window for {STALLED_SECONDS:g} s")
-        await trio.sleep_forever()
 
     async def wait_for_room(self) -> None:
         """Wait until the kernel has accepted what is queued; end the connection if it accepts nothing."""
@@ -427,8 +373,7 @@ class Http2Session(Session):
             self.end("it does not answer pings")
             return
         self.is_heard = False
-        self._h2.ping(b"rmq-ping")
-        self.push()
+        self.http2.ping()
 
     def end(self, reason: str) -> None:
         """End the connection, and say why in the log."""

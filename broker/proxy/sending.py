@@ -10,10 +10,11 @@ from rmqcli.broker.errors import Refusal
 from rmqcli.broker.handlers import timers, transactions
 from rmqcli.broker.handlers.send import accepted, stored
 from rmqcli.broker.net.handling import Request
-from rmqcli.broker.proxy.answers import StatusError, code_of, common, of_refusal, status
+from rmqcli.broker.proxy.answers import OK, StatusError, code_of, common, of_refusal, status
 from rmqcli.broker.proxy.calling import Caller, handled, publish, ready, topic_name
 from rmqcli.broker.proxy.clients import transaction_id
 from rmqcli.broker.proxy.convert import full_name, milliseconds, plain_body, properties_of, queue_of_group
+from rmqcli.broker.proxy.http2 import in_task
 from rmqcli.broker.services.put import begin_flush, safely_stored, topics_at
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.store.values import AppendResult, StoreMessage
@@ -47,7 +48,7 @@ async def send_message(caller: Caller, request: Any) -> Any:
             raise StatusError(Code.BAD_REQUEST, "messages that are sent together must have one topic")
         if any(message.system_properties.message_type > MessageType.NORMAL for message in request.messages):
             raise StatusError(Code.BAD_REQUEST, "only normal messages can be sent together")
-    entries = []
+    reply = messages.SendMessageResponse()
     queue_id = ANY_QUEUE
     end = 0
     for one in requests:
@@ -55,18 +56,20 @@ async def send_message(caller: Caller, request: Any) -> Any:
             message, result, queue_id = await ready(broker, _store, broker, one, queue_id)
         except Refusal as refusal:
             error = of_refusal(refusal)
-            entries.append(messages.SendResultEntry(status=status(error.code, str(error))))
+            reply.entries.add(status=status(error.code, str(error)))
             continue
         end = max(end, result.physical_offset + result.size) if message.wait_store else end
-        entries.append(_entry(broker, message, result))
+        _add_entry(reply, broker, message, result)
     if end and broker.waits_for_store:
         begin_flush(broker)
+        await in_task()
         code = await safely_stored(broker, end)
         if code != ResponseCode.SUCCESS:
-            for entry in entries:
+            for entry in reply.entries:
                 if entry.status.code == Code.OK:
                     entry.status.CopyFrom(status(code_of(code), code.name))
-    return messages.SendMessageResponse(status=common([entry.status for entry in entries]), entries=entries)
+    reply.status.CopyFrom(common([entry.status for entry in reply.entries]))
+    return reply
 
 
 def _request(caller: Caller, topic: str, message: Any) -> Request[SendMessageRequestHeaderV2, bytes]:
@@ -112,15 +115,15 @@ def _store(
     return message, stored(broker, message), chosen
 
 
-def _entry(broker: BrokerContext, message: StoreMessage, result: AppendResult) -> Any:
-    entry = messages.SendResultEntry(
-        status=status(), message_id=message.properties[PropertyName.UNIQ_KEY], offset=result.queue_offset
-    )
+def _add_entry(reply: Any, broker: BrokerContext, message: StoreMessage, result: AppendResult) -> None:
+    entry = reply.entries.add()
+    entry.status.CopyFrom(OK)
+    entry.message_id = message.properties[PropertyName.UNIQ_KEY]
+    entry.offset = result.queue_offset
     if message.topic == SystemTopic.TRANS_HALF:
         entry.transaction_id = transaction_id(result.physical_offset, result.queue_offset)
     elif message.topic == TIMER_TOPIC:
         entry.recall_handle = recall_handle(broker, message) or ""
-    return entry
 
 
 _ENDS = {

@@ -60,14 +60,11 @@ class GrpcServer(Server):
             data = await self._first(session)
         if scope.cancelled_caught:
             raise RemoteProtocolError(f"its first bytes did not come within {STALLED_SECONDS:g} s")
-        session.greet()
+        session.http2.greet()
         while data:
             session.is_active = session.is_heard = True
             pace.begin()
-            for part in session.bounds.parts(data):
-                session.feed(part)
-                session.check_allowance()
-                await pace.step()
+            await session.feed(data, pace)
             if is_new and session.is_known:
                 is_new = False
                 self._newcomers.discard(session)
@@ -76,7 +73,7 @@ class GrpcServer(Server):
             data = await self._next(session, pace if len(data) >= EAGER_BYTES or pace.waits else None)
 
     async def _next(self, session: Http2Session, pace: Pace | None) -> bytes:
-        if not session.bounds.is_inside:
+        if not session.http2.is_inside:
             return await session.transport.receive(pace)
         with trio.move_on_after(STALLED_SECONDS):
             return await session.transport.receive(pace)

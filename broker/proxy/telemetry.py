@@ -57,7 +57,7 @@ async def telemetry(caller: Caller) -> None:
     client = caller.client()
     before, client.stream = client.stream, call
     if before is not None:  # the client has lost it, and opened another one
-        before.scope.cancel()
+        before.cancel()
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send_commands, call)

@@ -172,7 +172,7 @@ async def open_member(
 
         async def open_grpc(port: int) -> str:
             require(*GRPC)
-            from rmqcli.broker.proxy.front import open_front  # imports h2 and protobuf
+            from rmqcli.broker.proxy.front import open_front  # imports hpack and protobuf
 
             around = {name: surroundings[name] for name in ("network", "in_thread") if name in surroundings}
             host = config.bind_address

@@ -8,7 +8,7 @@ that a client library with the same messages can be imported beside them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2
 
@@ -219,11 +219,8 @@ def _classes() -> dict[str, Any]:
 
 
 _CLASSES = _classes()
+globals().update(_CLASSES)
 
+if TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    """Return the class of a message."""
-    try:
-        return _CLASSES[name]
-    except KeyError:
-        raise AttributeError(name) from None
+    def __getattr__(name: str) -> Any: ...

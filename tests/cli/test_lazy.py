@@ -28,7 +28,7 @@ HEAVY = {
     "pygal",
     "fastavro",
     "google.protobuf",
-    "h2",
+    "hpack",
     "cryptography",
     "rmqcli.client",
 }

@@ -12,13 +12,13 @@ from rmqcli.broker.proxy import http2
 from rmqcli.broker.proxy.http2 import (
     MOST_GRANTS,
     MOST_RESETS,
-    MOST_STREAMS,
     STALLED_SECONDS,
     Call,
     Http2Session,
 )
 from rmqcli.broker.proxy.server import PING_SECONDS, GrpcServer
 from rmqcli.codec.proxy.framing import MAX_MESSAGE, GrpcStatus, prefixed
+from rmqcli.codec.proxy.http2 import MOST_STREAMS
 from tests.broker.proxy.grpc_client import GrpcClient
 
 
@@ -35,6 +35,7 @@ async def serve(call: Call) -> None:
         for _ in range(8):
             await call.send(bytes(size))
     elif call.path == "/slow":
+        await http2.in_task()
         await trio.sleep(3600)
     else:
         raise ZeroDivisionError

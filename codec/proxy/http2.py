@@ -1,0 +1,408 @@
+"""The server's end of an HTTP/2 connection (RFC 9113), as far as gRPC needs it: bytes in, hooks called, bytes
+out.
+
+Header blocks that name their fields plainly, as those of calls do, are read here, all others by hpack. Those
+of replies use no table. What a client can make this keep is bounded: a frame (MAX_FRAME), a header block
+(LONGEST_HEADERS), the window of each of MOST_STREAMS streams. Frames that cost more than they bring are
+counted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final, NoReturn
+
+import hpack
+
+from rmqcli.codec.errors import RemoteProtocolError
+
+MAX_FRAME: Final = 16 * 1024
+"""Maximum length of a frame; the default of the protocol, which no end may exceed unasked."""
+MOST_STREAMS: Final = 128
+LONGEST_HEADERS: Final = 16 * 1024
+WINDOW: Final = 64 * 1024
+CONNECTION_WINDOW: Final = 16 * 1024 * 1024
+"""The bytes that a client may send before the connection is read again; its streams bound what is kept."""
+FRAMES_AT_ONCE: Final = 16
+"""Frames that are handled before other connections get their turn."""
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
+    range(10)
+)
+END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32
+NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, COMPRESSION_ERROR = 0, 1, 3, 9
+_INITIAL_WINDOW_SIZE: Final = 4
+_SETTINGS: Final = {3: MOST_STREAMS, _INITIAL_WINDOW_SIZE: WINDOW, 6: LONGEST_HEADERS}
+_USUAL_WINDOW: Final = 65_535
+_LARGEST_WINDOW: Final = 2**31 - 1
+_MOST_CONTINUATIONS: Final = 16
+_MOST_KNOWN: Final = 64
+
+_HEAD = struct.Struct(">HBBBI")
+_SETTING = struct.Struct(">HI")
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """Return a frame."""
+    size = len(payload)
+    return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """Return a header field that is in no table."""
+    return b"\0" + b"".join(bytes(hpack.hpack.encode_integer(len(text), 7)) + text for text in (name, value))
+
+
+class HeaderReader:
+    """Reads the header blocks of one connection, each in turn."""
+
+    def __init__(self) -> None:
+        self._decoder = hpack.Decoder(LONGEST_HEADERS)
+        self._known: dict[int | bytes, tuple[str, str, int]] = {}
+        """Name, value and size of the fields read last, by their bytes or their place in the table."""
+
+    def read(self, block: bytes) -> dict[str, str]:
+        """Return the header fields of a block; of equal names the last one counts. Raises HPACKError."""
+        plain = self._plain(block)
+        if plain is not None:
+            return plain
+        self._known.clear()  # the table may change
+        return {_text(name): _text(value) for name, value, *_ in self._decoder.decode(block, raw=True)}
+
+    def _plain(self, block: bytes) -> dict[str, str] | None:
+        """Return the fields of a block that consists of short literals and entries of the table, and does not
+        change the table; None for another."""
+        known = self._known
+        fields: dict[str, str] = {}
+        at = total = 0
+        size = len(block)
+        try:
+            while at < size:
+                first = block[at]
+                key: int | bytes = first
+                middle = 0
+                if 128 < first < 255:
+                    at += 1
+                elif first in {0, 16}:  # not indexed, never indexed
+                    begin, middle = at, at + 2 + block[at + 1]
+                    at = middle + 1 + block[middle]
+                    # More is the mark of Huffman's code, or of a length that takes further bytes.
+                    if block[begin + 1] > 126 or block[middle] > 126 or at > size:
+                        return None
+                    key = block[begin:at]
+                    middle -= begin
+                else:
+                    return None
+                field = known.get(key)
+                if field is None:
+                    if len(known) >= _MOST_KNOWN:
+                        known.clear()
+                    field = known[key] = self._field(key, middle)
+                fields[field[0]] = field[1]
+                total += field[2]
+        except (IndexError, hpack.InvalidTableIndex):
+            return None
+        return fields if total <= LONGEST_HEADERS else None
+
+    def _field(self, key: int | bytes, middle: int) -> tuple[str, str, int]:
+        if isinstance(key, int):
+            name, value = self._decoder.header_table.get_by_index(key & 127)
+        else:
+            name, value = key[2:middle], key[middle + 1 :]
+        return _text(name), _text(value), len(name) + len(value) + 32
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+class Stream:
+    """A stream that a client has opened. It may send `window` bytes, and accepts `send_window` bytes."""
+
+    def __init__(self, number: int, send_window: int) -> None:
+        self.number = number
+        self.window = WINDOW
+        self.send_window = send_window
+        self.is_ended = False
+        """True if the client sends no more."""
+
+    def note_data(self, data: bytes) -> None:
+        """Take bytes of the client."""
+
+    def note_end(self) -> None:
+        """Note that the client sends no more."""
+
+    def note_reset(self) -> None:
+        """Note that the client has given the stream up."""
+
+    def note_window(self) -> None:
+        """Note that the client may accept more."""
+
+
+class ServerConnection:
+    """A connection. `begin` makes a stream of its number, its window and its headers; `write` takes bytes to
+    send.
+
+    `resets` counts the streams that the client has reset, `idle` the frames that carry nothing: settings,
+    pings, priorities, continuations, unknown and empty ones, and those for streams that are over.
+    """
+
+    def __init__(
+        self, begin: Callable[[int, int, dict[str, str]], Stream], write: Callable[[bytes], None]
+    ) -> None:
+        self.streams: dict[int, Stream] = {}
+        self.resets = 0
+        self.idle = 0
+        self.is_over = False
+        """True if the client has said goodbye."""
+        self._begin = begin
+        self._write = write
+        self._headers = HeaderReader()
+        self._preface = PREFACE
+        self._rest = b""
+        self._block: tuple[int, int, list[bytes]] | None = None
+        self._last = 0
+        self._received = 0
+        self._send_window = self._initial_window = _USUAL_WINDOW
+        self._frames: dict[int, Callable[[int, int, bytes], None]] = {
+            DATA: self._on_data,
+            HEADERS: self._on_headers,
+            RST_STREAM: self._on_reset,
+            SETTINGS: self._on_settings,
+            PUSH_PROMISE: self._on_push,
+            PING: self._on_ping,
+            GOAWAY: self._on_goodbye,
+            WINDOW_UPDATE: self._on_window,
+            CONTINUATION: self._on_continuation,
+        }
+
+    def greet(self) -> None:
+        """Send the settings of this end."""
+        settings = b"".join(_SETTING.pack(*one) for one in _SETTINGS.items())
+        self._write(frame(SETTINGS, 0, 0, settings))
+        self._write(frame(WINDOW_UPDATE, 0, 0, (CONNECTION_WINDOW - _USUAL_WINDOW).to_bytes(4, "big")))
+
+    # receiving
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the bytes so far end inside a frame or a header block."""
+        return bool(self._preface or self._rest or self._block)
+
+    def receive(self, data: bytes) -> Iterator[None]:
+        """Handle the frames in the bytes of a client; yield after some. Raises RemoteProtocolError."""
+        if self._rest:
+            data = self._rest + data
+        position = self._skip_preface(data) if self._preface else 0
+        handled, size = 0, len(data)
+        frames = self._frames
+        while size - position >= 9:
+            high, low, kind, flags, stream = _HEAD.unpack_from(data, position)
+            length = high << 8 | low
+            if length > MAX_FRAME:
+                self._fail(f"a frame has {length} bytes, {MAX_FRAME} is the limit")
+            begin = position + 9
+            end = begin + length
+            if end > size:
+                break
+            if self._block is not None and kind != CONTINUATION:
+                self._fail("a frame interrupts a header block")
+            handle = frames.get(kind)
+            if handle is None:
+                self.idle += 1
+            else:
+                handle(flags, stream & _LARGEST_WINDOW, data[begin:end])
+            position = end
+            # A header block may have to be decoded byte by byte.
+            handled += 1 + (length >> 10 if kind in (HEADERS, CONTINUATION) else 0)
+            if handled >= FRAMES_AT_ONCE:
+                handled = 0
+                yield
+        self._rest = data[position:]
+        yield
+
+    def _skip_preface(self, data: bytes) -> int:
+        wanted = self._preface[: len(data)]
+        if not data.startswith(wanted):
+            self._fail("the client does not speak HTTP/2")
+        self._preface = self._preface[len(wanted) :]
+        return len(wanted)
+
+    def _fail(self, text: str, code: int = PROTOCOL_ERROR) -> NoReturn:
+        """Say goodbye. Raises RemoteProtocolError."""
+        self._write(frame(GOAWAY, 0, 0, self._last.to_bytes(4, "big") + code.to_bytes(4, "big")))
+        raise RemoteProtocolError(f"HTTP/2: {text}")
+
+    def _content(self, flags: int, payload: bytes) -> bytes:
+        """Return the payload of a frame without its padding."""
+        if not flags & PADDED:
+            return payload
+        end = len(payload) - payload[0] if payload else 0
+        if end < 1:
+            self._fail("a frame has more padding than bytes")
+        return payload[1:end]
+
+    def _check_known(self, number: int) -> None:
+        """Refuse a frame for a stream that was never opened."""
+        if not number & 1 or number > self._last:
+            self._fail(f"stream {number} is not open")
+
+    def _on_data(self, flags: int, number: int, payload: bytes) -> None:
+        size = len(payload)
+        self._received += size
+        if self._received >= CONNECTION_WINDOW // 4:
+            self._write(frame(WINDOW_UPDATE, 0, 0, self._received.to_bytes(4, "big")))
+            self._received = 0
+        if not (size or flags & END_STREAM):
+            self.idle += 1
+        stream = self.streams.get(number)
+        if stream is None:
+            self._check_known(number)
+            self.idle += 1
+            return
+        stream.window -= size
+        if stream.is_ended or stream.window < 0:
+            self._fail(f"stream {number} has no room for {size} bytes", FLOW_CONTROL_ERROR)
+        stream.is_ended = bool(flags & END_STREAM)
+        if size:
+            stream.note_data(self._content(flags, payload))
+        if stream.is_ended:
+            stream.note_end()
+
+    def _on_headers(self, flags: int, number: int, payload: bytes) -> None:
+        block = self._content(flags, payload)
+        if flags & WITH_PRIORITY:
+            block = block[5:]
+        if flags & END_HEADERS:
+            self._on_block(flags, number, block)
+        else:
+            self._block = flags, number, [block]
+
+    def _on_continuation(self, flags: int, number: int, payload: bytes) -> None:
+        self.idle += 1
+        if self._block is None or self._block[1] != number:
+            self._fail("a continuation continues nothing")
+        begun, _, parts = self._block
+        parts.append(payload)
+        if len(parts) > _MOST_CONTINUATIONS or sum(map(len, parts)) > LONGEST_HEADERS:
+            self._fail("a header block is too long")
+        if flags & END_HEADERS:
+            self._block = None
+            self._on_block(begun, number, b"".join(parts))
+
+    def _on_block(self, flags: int, number: int, block: bytes) -> None:
+        try:
+            headers = self._headers.read(block)
+        except hpack.HPACKError as error:
+            self._fail(f"a header block is not sound: {error}", COMPRESSION_ERROR)
+        stream = self.streams.get(number)
+        if stream is None:
+            if number <= self._last:  # it is over; the client may not know yet
+                self._check_known(number)
+                self.idle += 1
+                return
+            if not number & 1:
+                self._fail(f"a client cannot open stream {number}")
+            if len(self.streams) >= MOST_STREAMS:
+                self._fail(f"{MOST_STREAMS} streams can be open")
+            self._last = number
+            stream = self.streams[number] = self._begin(number, self._initial_window, headers)
+        elif stream.is_ended or not flags & END_STREAM:
+            self._fail(f"the headers of stream {number} are not at its beginning or end")
+        if flags & END_STREAM:
+            stream.is_ended = True
+            stream.note_end()
+
+    def _on_reset(self, _flags: int, number: int, payload: bytes) -> None:
+        self._check_known(number)
+        if len(payload) != 4:
+            self._fail("a reset has 4 bytes")
+        self.resets += 1
+        stream = self.streams.pop(number, None)
+        if stream is not None:
+            stream.note_reset()
+
+    def _on_settings(self, flags: int, number: int, payload: bytes) -> None:
+        self.idle += 1
+        if number or len(payload) % 6 or (flags & ACK and payload):
+            self._fail("these settings are not sound")
+        if flags & ACK:
+            return
+        for name, value in _SETTING.iter_unpack(payload):
+            if name == _INITIAL_WINDOW_SIZE:
+                if value > _LARGEST_WINDOW:
+                    self._fail("a window is too large", FLOW_CONTROL_ERROR)
+                for stream in self.streams.values():
+                    self._open(stream, value - self._initial_window)
+                self._initial_window = value
+        self._write(frame(SETTINGS, ACK, 0))
+
+    def _on_push(self, _flags: int, _number: int, _payload: bytes) -> None:
+        self._fail("a client cannot push")
+
+    def _on_ping(self, flags: int, number: int, payload: bytes) -> None:
+        self.idle += 1
+        if number or len(payload) != 8:
+            self._fail("a ping has 8 bytes")
+        if not flags & ACK:
+            self._write(frame(PING, ACK, 0, payload))
+
+    def _on_goodbye(self, _flags: int, _number: int, _payload: bytes) -> None:
+        self.is_over = True
+
+    def _on_window(self, _flags: int, number: int, payload: bytes) -> None:
+        size = int.from_bytes(payload, "big") & _LARGEST_WINDOW
+        if len(payload) != 4 or not size:
+            self._fail("a window is opened by nothing")
+        if number:
+            stream = self.streams.get(number)
+            if stream is None:
+                self._check_known(number)
+            else:
+                self._open(stream, size)
+            return
+        was_shut = self._send_window <= 0
+        self._send_window += size
+        if self._send_window > _LARGEST_WINDOW:
+            self._fail("a window is too large", FLOW_CONTROL_ERROR)
+        if was_shut:
+            for stream in self.streams.values():
+                stream.note_window()
+
+    def _open(self, stream: Stream, size: int) -> None:
+        stream.send_window += size
+        if stream.send_window > _LARGEST_WINDOW:
+            self._fail("a window is too large", FLOW_CONTROL_ERROR)
+        stream.note_window()
+
+    # sending
+
+    def send_headers(self, stream: Stream, block: bytes, *, ends: bool = False) -> None:
+        """Send a header block; at the end of a stream, end it in both directions."""
+        self._write(frame(HEADERS, END_HEADERS | ends, stream.number, block))
+        if ends:
+            self.streams.pop(stream.number, None)
+            if not stream.is_ended:  # the client must not send the rest
+                self._write(frame(RST_STREAM, 0, stream.number, bytes(4)))
+
+    def send_data(self, stream: Stream, data: memoryview) -> int:
+        """Send the beginning of `data`, as much as the windows allow; return the number of bytes."""
+        size = min(len(data), stream.send_window, self._send_window, MAX_FRAME)
+        if size <= 0:
+            return 0
+        stream.send_window -= size
+        self._send_window -= size
+        self._write(frame(DATA, 0, stream.number, bytes(data[:size])))
+        return size
+
+    def open_window(self, stream: Stream, size: int) -> None:
+        """Let the client send more bytes of a stream."""
+        if stream.number in self.streams:
+            stream.window += size
+            self._write(frame(WINDOW_UPDATE, 0, stream.number, size.to_bytes(4, "big")))
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        self._write(frame(PING, 0, 0, b"rmq-ping"))
