@@ -60,7 +60,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _DOUBLE, _SINGLE, _NUMBER, _WORD, _MARK = 1, 2, 3, 4, 5
-_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPE: Final = r"(?s)\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))"
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "NaN": None, "undefined": None}
@@ -74,7 +74,7 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 def _unescape(text: str) -> str:
     if "\\" in text:
-        text = _ESCAPE.sub(_unescape_one, text)
+        text = re.sub(_ESCAPE, _unescape_one, text)
     if _SURROGATE.search(text):
         # Joins the halves of escaped surrogate pairs; a lone half becomes U+FFFD.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cache
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -34,8 +35,10 @@ from typing import (
 import msgspec
 
 from rmqcli.codec.errors import BodyError
-from rmqcli.codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
 from rmqcli.codec.message_queue import MessageQueue
+
+if TYPE_CHECKING:
+    from rmqcli.codec.fastjson import JsonDialect
 
 # Conversion of plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, made on
 # first use.
@@ -57,7 +60,13 @@ def read_json(data: bytes | bytearray | memoryview | str) -> Any:
     try:
         return msgspec.json.decode(data)
     except BAD_JSON:
-        return loads_finite(data)
+        return _read_fastjson(data)
+
+
+def _read_fastjson(data: bytes | bytearray | memoryview | str) -> Any:
+    from rmqcli.codec.fastjson import loads_finite  # few bodies need it
+
+    return loads_finite(data)
 
 
 def _mismatch(expected: str, value: Any) -> NoReturn:
@@ -312,15 +321,17 @@ def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> 
 
 def decode_plain(data: bytes | bytearray | memoryview) -> Any:
     """Decode standard JSON or fastjson's to plain values. Raises BodyError."""
-    return loads_finite(data) if _refers(data) else read_json(data)
+    return _read_fastjson(data) if _refers(data) else read_json(data)
 
 
 def _refers(data: bytes | bytearray | memoryview) -> bool:
     return b"$ref" in bytes(data)
 
 
-def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:
-    """Encode a body as UTF-8 JSON; `pretty` as Java writes its config files, which use the FASTJSON
-    dialect.
+def encode_body(value: Any, *, dialect: JsonDialect | None = None, pretty: bool = False) -> bytes:
+    """Encode a body as UTF-8 JSON, by default in the STANDARD dialect; `pretty` as Java writes its config
+    files, which use the FASTJSON dialect.
     """
-    return dumps(value, dialect=dialect, pretty=pretty).encode()
+    from rmqcli.codec.fastjson import STANDARD, dumps
+
+    return dumps(value, dialect=dialect or STANDARD, pretty=pretty).encode()

@@ -142,22 +142,22 @@ class GroupForbidden(Body, frozen=True):
 # continued with a backslash, and backslash escapes. RocketMQ's `MixAll.properties2String` escapes nothing,
 # so its text is read without undoing escapes. The last entry of a name counts.
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_LINE_END: Final = r"\r\n|\r|\n"
 _BLANKS: Final = " \t\f"
-_ENTRY: Final = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_RAW_ENTRY: Final = re.compile(r"([^=:\s]+)[ \t\f]*[=:]?[ \t\f]*(.*)")
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ENTRY: Final = r"(?s)((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)"
+_RAW_ENTRY: Final = r"([^=:\s]+)[ \t\f]*[=:]?[ \t\f]*(.*)"
+_ESCAPE: Final = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _LETTERS: Final = {character: letter for letter, character in _CONTROLS.items()}
-_IN_NAME: Final = re.compile(r"[\\\s=:]|^[#!]")
-_IN_VALUE: Final = re.compile(r"[\\\r\n]|^[ \t\f]")
-_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
+_IN_NAME: Final = r"[\\\s=:]|^[#!]"
+_IN_VALUE: Final = r"[\\\r\n]|^[ \t\f]"
+_NOT_UTF8: Final = "[\udc80-\udcff]"
 """Bytes that are not UTF-8, as `surrogateescape` decodes them."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
     """Return the entries of a text, as `Properties.load` reads them."""
-    matches = map(_ENTRY.fullmatch, filter(None, _logical_lines(text)))
+    matches = (re.fullmatch(_ENTRY, line) for line in _logical_lines(text) if line)
     return {_unescape(match[1]): _unescape(match[2]) for match in matches if match}
 
 
@@ -173,7 +173,8 @@ def store_properties(entries: Mapping[str, str]) -> str:
     contain.
     """
     return "".join(
-        f"{_IN_NAME.sub(_escape, name)}={_IN_VALUE.sub(_escape, value)}\n" for name, value in entries.items()
+        f"{re.sub(_IN_NAME, _escape, name)}={re.sub(_IN_VALUE, _escape, value)}\n"
+        for name, value in entries.items()
     )
 
 
@@ -191,9 +192,9 @@ def load_properties_file(data: bytes) -> dict[str, str]:
     except ValueError as error:
         raise BodyError(str(error)) from None
     for line in _logical_lines(text):
-        if _NOT_UTF8.search(line):
-            match = _ENTRY.fullmatch(line)
-            name = "" if match is None or _NOT_UTF8.search(match[1]) else _unescape(match[1])
+        if re.search(_NOT_UTF8, line):
+            match = re.fullmatch(_ENTRY, line)
+            name = "" if match is None or re.search(_NOT_UTF8, match[1]) else _unescape(match[1])
             raise BodyError(
                 f"the value of {name} is not UTF-8" if name else "the name of a property is not UTF-8"
             )
@@ -203,7 +204,7 @@ def load_properties_file(data: bytes) -> dict[str, str]:
 def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
     """Return the entries of a body that RocketMQ wrote. Raises BodyError if it is not UTF-8."""
     text = _decoded(data)
-    matches = (_RAW_ENTRY.fullmatch(line) for line in _lines(text) if not _is_comment(line))
+    matches = (re.fullmatch(_RAW_ENTRY, line) for line in _lines(text) if not _is_comment(line))
     return {match[1]: match[2] for match in matches if match}
 
 
@@ -218,7 +219,7 @@ def encode_properties_text(properties: Mapping[str, str]) -> bytes:
 
 
 def _lines(text: str) -> Iterator[str]:
-    return (line.lstrip(_BLANKS) for line in _LINE_END.split(text))
+    return (line.lstrip(_BLANKS) for line in re.split(_LINE_END, text))
 
 
 def _is_comment(line: str) -> bool:
@@ -243,7 +244,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_escaped_character, text) if "\\" in text else text
+    return re.sub(_ESCAPE, _escaped_character, text) if "\\" in text else text
 
 
 def _escaped_character(match: re.Match[str]) -> str:

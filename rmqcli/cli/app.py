@@ -10,7 +10,6 @@ import copy
 import importlib
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import Annotated, Any, NamedTuple
 
@@ -247,4 +246,4 @@ def _settings(arguments: Sequence[str], given: Given) -> Settings:
     """Return the settings for the report of an error, which may have occurred before the options were parsed."""
     words = set(takewhile(lambda word: word != "--", arguments))
     verbose = not words.isdisjoint(("-v", "-vv", "--verbose"))
-    return Settings(replace(given, json="--json" in words, verbose=verbose))
+    return Settings(given._replace(json="--json" in words, verbose=verbose))

@@ -28,8 +28,8 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Given, Settings
 
 _WHOLE = 500
-_BRACES = re.compile(r"\{(.*)\}")
-_DOUBLED = re.compile(r"\[(\[[^]]*\])(?:\.\.\.)?\]")
+_BRACES = r"\{(.*)\}"
+_DOUBLED = r"\[(\[[^]]*\])(?:\.\.\.)?\]"
 _LEFT_OUT = {OPTIONAL_SECONDS: "2", OPTIONAL_PORT: "8081"}
 """The value of an option that is given without one, by metavar: `--watch` is `--watch=2`, `--grpc` is
 `--grpc=8081`."""
@@ -101,6 +101,11 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     ),
 }
 
+_PARAMETERS = {
+    name: keyword(name, Annotated[kind, option], None)
+    for name, (kind, option) in (_GLOBALS | row_options.OPTIONS).items()
+}
+
 
 GIVEN = "rmq.given"
 """The key of the global options in `meta`, the values that all Click contexts of a command line share."""
@@ -112,8 +117,8 @@ def global_options(function: Callable[..., None], prints: Rows | None = None) ->
     """
     signature = inspect.signature(function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
-    rows = {} if prints is None else row_options.OPTIONS
-    added = {name: one for name, one in (_GLOBALS | rows).items() if name not in signature.parameters}
+    names = _GLOBALS if prints is None else _PARAMETERS
+    added = [name for name in names if name not in signature.parameters]
 
     @functools.wraps(function)
     def wrapper(rmq_context: Any, **values: Any) -> None:
@@ -134,8 +139,8 @@ def global_options(function: Callable[..., None], prints: Rows | None = None) ->
             QUIET.reset(before)
 
     parameters = [keyword("rmq_context", typer.Context), *expand(own)]
-    parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in added.items()]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    parameters += [_PARAMETERS[name] for name in added]
     # typer reads the signature and the annotations.
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -199,7 +204,9 @@ class SectionedCommand(_Quick, TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         # typer writes {TOPIC} for a required argument, and [[TOPIC]] for an optional one named [TOPIC]
-        pieces = (_DOUBLED.sub(r"\1", _BRACES.sub(r"\1", one)) for one in super().collect_usage_pieces(ctx))
+        pieces = (
+            re.sub(_DOUBLED, r"\1", re.sub(_BRACES, r"\1", one)) for one in super().collect_usage_pieces(ctx)
+        )
         return [piece.replace("......", "...") for piece in pieces]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

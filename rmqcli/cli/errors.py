@@ -38,14 +38,11 @@ _OS_CODES: Mapping[int, ExitCode] = {
 # Errors without a file name concern standard output, or open files.
 _NAMELESS: Mapping[int, str] = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO), "cannot write: ")
 
-_VALIDATOR = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"Input should be greater than or equal to (\S+)", r"expected at least \1"),
-        (r"Input should be less than or equal to (\S+)", r"expected at most \1"),
-        (r"Input should be a valid integer[^(]*", "expected a whole number "),
-        (r"Input should be a valid number[^(]*", "expected a number "),
-    )
+_VALIDATOR = (
+    (r"Input should be greater than or equal to (\S+)", r"expected at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"expected at most \1"),
+    (r"Input should be a valid integer[^(]*", "expected a whole number "),
+    (r"Input should be a valid number[^(]*", "expected a number "),
 )
 
 # The nearest base class decides. The module of an error that was raised is loaded.
@@ -306,7 +303,7 @@ def _click_message(error: BaseException) -> str:
 def _plain_words(text: str) -> str:
     """Return the text about an invalid value without the words of typer's validator."""
     for pattern, words in _VALIDATOR:
-        text = pattern.sub(words, text)
+        text = re.sub(pattern, words, text)
     return text
 
 

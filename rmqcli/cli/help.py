@@ -24,8 +24,8 @@ _COLUMN = 26
 
 Row = tuple[str, str]
 
-_RANGE = re.compile(r"(?P<low>[\d.]+<=)?x(?P<sign>[<>]=)(?P<bound>[\d.]+)(?=[];])")
-_NOTHING = re.compile(r"; (?=\])|\s*\[\]")
+_RANGE = r"(?P<low>[\d.]+<=)?x(?P<sign>[<>]=)(?P<bound>[\d.]+)(?=[];])"
+_NOTHING = r"; (?=\])|\s*\[\]"
 # Nobody expects a negative number of seconds; limits such as 0.001 stand for "more than 0".
 _LEAST = {"0": "", "0.0": "", "0.001": "more than 0"}
 
@@ -41,7 +41,7 @@ def in_words(text: str) -> str:
             return f"at most {bound}"
         return _LEAST.get(bound, f"at least {bound}")
 
-    return _NOTHING.sub("", _RANGE.sub(words, text))
+    return re.sub(_NOTHING, "", re.sub(_RANGE, words, text))
 
 
 def row_of(parameter: Any, context: Any) -> Row | None:

@@ -7,7 +7,6 @@ no suggestion.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rmqcli.cli.settings import Settings
@@ -135,7 +134,7 @@ def _asked(ask: Callable[[Admin], Awaitable[T]], settings: Settings) -> T | None
     """Return the answer of the cluster; None if it takes longer than SECONDS."""
     from rmqcli.cli.running import run_async
 
-    quiet = Settings(replace(settings.given, verbose=False, timeout=SECONDS))
+    quiet = Settings(settings.given._replace(verbose=False, timeout=SECONDS))
 
     async def main() -> T | None:
         import trio

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqcli.cli.exit_codes import usage_error
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 COLORS = frozenset((None, "auto", "always", "never"))
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """Global options given so far, by level of the command line; None: not given."""
 
     namesrv: str | None = None
@@ -50,9 +48,8 @@ class Given:
         """
         if values.get("color") not in COLORS:
             raise usage_error(f"--color {values['color']}: expected auto, always or never")
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in values.items() if value is not None and value != ()}
-        found = Given(**known | given)
+        found = self._replace(**given)
         wrong = [f"--{name}" for name in ("csv", "header") if getattr(found, name)] if found.json else []
         if wrong:
             raise usage_error(f"{wrong[0]} and --json cannot be combined: JSON has its own names")
@@ -64,8 +61,7 @@ def _names(lists: tuple[str, ...] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in lists or () for name in text.split(",") if name.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The resolved global options. `timeout` is in seconds; None leaves it to the client library."""
 
     given: Given = Given()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Self, TypeVar
 
-from rmqcli.client.denials import cleaned, denial
 from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.names import DLQ_PREFIX, MAX_TOPIC_LENGTH, RETRY_PREFIX, check_topic
 
@@ -356,6 +355,8 @@ class NotPermitted(BrokerRefused):
         *,
         concluded: bool = False,
     ) -> None:
+
+        from rmqcli.client.denials import cleaned, denial
 
         missing = None if concluded else denial(code, remark or "", request)
         self.by_account = missing is not None

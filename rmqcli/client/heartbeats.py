@@ -19,20 +19,12 @@ import trio
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import for_each
 from rmqcli.client.wire.link import Link
-from rmqcli.codec.bodies.heartbeat import (
-    ConsumerData,
-    ConsumeType,
-    HeartbeatData,
-    ProducerData,
-    SubscriptionData,
-)
-from rmqcli.codec.codes import MASTER_ID
-from rmqcli.codec.headers.clients import UnregisterClientRequestHeader
-from rmqcli.codec.operations.clients import HEART_BEAT, UNREGISTER_CLIENT
+from rmqcli.codec.codes import MASTER_ID, RequestCode
 
 if TYPE_CHECKING:
     from rmqcli.client.group.settings import ConsumerSettings
     from rmqcli.client.instance import ClientInstance
+    from rmqcli.codec.bodies.heartbeat import ConsumerData, ConsumeType, SubscriptionData
 
 HEARTBEAT_INTERVAL = 30.0  # seconds; ClientConfig.heartbeatBrokerInterval
 LEAVE_TIMEOUT = 0.5  # seconds, for all brokers together
@@ -67,6 +59,8 @@ class Heartbeats:
         subscriptions: list[SubscriptionData],
     ) -> None:
         """Register a consumer group, or replace its subscriptions, at all brokers now."""
+        from rmqcli.codec.bodies.heartbeat import ConsumerData
+
         data = ConsumerData(
             group_name=group,
             consume_type=consume_type,
@@ -113,6 +107,9 @@ class Heartbeats:
     async def _send_to(self, addresses: Iterable[str]) -> None:
         if not self._producers and not self._consumers:
             return
+        from rmqcli.codec.bodies.heartbeat import HeartbeatData, ProducerData
+        from rmqcli.codec.operations.clients import HEART_BEAT
+
         data = HeartbeatData(
             client_id=self._instance.client_id,
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
@@ -145,7 +142,7 @@ class Heartbeats:
         # If this heartbeat opens the connection, `connected` must not send another one.
         self._informing.add(address)
         try:
-            await self._instance.call(address, HEART_BEAT.code, body=body)
+            await self._instance.call(address, RequestCode.HEART_BEAT, body=body)
         except ClientError:
             return
         finally:
@@ -153,6 +150,11 @@ class Heartbeats:
         self._informed[address] = self._instance.pool.link(address)
 
     async def _leave(self, producers: list[str], consumers: list[str]) -> None:
+        if not (producers or consumers):
+            return
+        from rmqcli.codec.headers.clients import UnregisterClientRequestHeader
+        from rmqcli.codec.operations.clients import UNREGISTER_CLIENT
+
         new = partial(UnregisterClientRequestHeader, client_id=self._instance.client_id)
         headers = [new(producer_group=group) for group in producers]
         headers += [new(consumer_group=group) for group in consumers]
@@ -165,6 +167,6 @@ class Heartbeats:
                         address, UNREGISTER_CLIENT, header, timeout=LEAVE_TIMEOUT
                     )
 
-        if headers and informed:
+        if informed:
             with trio.move_on_after(LEAVE_TIMEOUT, shield=True):
                 await for_each(unregister, informed)

@@ -33,11 +33,9 @@ from rmqcli.client.outages import Outages
 from rmqcli.client.processor import ClientRemotingProcessor
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
 from rmqcli.client.wire.addresses import AddressMap, instance_of, local_ip, name_servers
-from rmqcli.client.wire.credentials import Credentials
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
 from rmqcli.client.wire.streams import OpenStream, open_tcp
-from rmqcli.client.wire.tls import Tls, TlsStreams
 from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
 from rmqcli.codec.headers.base import Header, to_ext
 from rmqcli.codec.ids import DEFAULT_NAMESRV
@@ -46,6 +44,8 @@ from rmqcli.codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
     from rmqcli.client.hooks import ClientHook
+    from rmqcli.client.wire.credentials import Credentials
+    from rmqcli.client.wire.tls import Tls
     from rmqcli.codec.operations.operation import Answer, Operation
 
 RequestT = TypeVar("RequestT")
@@ -158,9 +158,13 @@ class ClientInstance:
         self.heartbeats = Heartbeats(self)
         self.address_map = AddressMap(address_map)
         opening = open_stream or open_tcp
+        if tls is not None:
+            from rmqcli.client.wire.tls import TlsStreams
+
+            opening = TlsStreams(tls, opening)
         self.pool = Pool(
             lambda: self.nursery,
-            opening if tls is None else TlsStreams(tls, opening),
+            opening,
             self.requests.process,
             on_open=self.heartbeats.connected,
             vip=vip_channel,

@@ -14,13 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.wire.link import Link
-from rmqcli.codec.codes import ResponseCode
-from rmqcli.codec.operations.clients import (
-    CONSUME_MESSAGE_DIRECTLY,
-    GET_CONSUMER_RUNNING_INFO,
-    NOTIFY_CONSUMER_IDS_CHANGED,
-)
-from rmqcli.codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.operations.operation import AnyOperation, Operation
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import encode_frame
@@ -30,15 +24,12 @@ ReplyT = TypeVar("ReplyT")
 RequestBodyT = TypeVar("RequestBodyT")
 ReplyBodyT = TypeVar("ReplyBodyT")
 
-_GROUP_FIELDS: dict[int, tuple[AnyOperation, str]] = {
-    operation.code: (operation, field)
-    for operation, field in (
-        (NOTIFY_CONSUMER_IDS_CHANGED, "consumer_group"),
-        (RESET_CONSUMER_CLIENT_OFFSET, "group"),
-        (GET_CONSUMER_STATUS_FROM_CLIENT, "group"),
-        (GET_CONSUMER_RUNNING_INFO, "consumer_group"),
-        (CONSUME_MESSAGE_DIRECTLY, "consumer_group"),
-    )
+_GROUP_FIELDS: dict[int, str] = {
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: "consumer_group",
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: "group",
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: "group",
+    RequestCode.GET_CONSUMER_RUNNING_INFO: "consumer_group",
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: "consumer_group",
 }
 
 
@@ -104,7 +95,7 @@ class ClientRemotingProcessor:
         """Raise InvalidRequest if the group has a consumer here: brokers know a consumer by client id and
         group.
         """
-        if (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers:
+        if (RequestCode.GET_CONSUMER_RUNNING_INFO, group) in self._handlers:
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 
     def register(
@@ -137,14 +128,25 @@ class ClientRemotingProcessor:
 
         Raises CodecError if it cannot be decoded.
         """
-        operation, field = _GROUP_FIELDS.get(command.code, (None, ""))
-        group = "" if operation is None else getattr(operation.decode_header(command), field) or ""
-        members = self._handlers.get((command.code, group))
+        group = _group_of(command)
+        members = self._handlers.get((command.code, group or ""))
         if members is None:
-            return None if operation is None else _no_group(command, group)
+            return None if group is None else _no_group(command, group)
         request = BrokerRequest(members[0][0], link, command)
         replies = [handler(request) for _, handler in list(members)]
         return next((reply for reply in replies if reply is not None), None)
+
+
+def _group_of(command: RemotingCommand) -> str | None:
+    """Return the group in the header of a request, None for codes that have none. Raises CodecError."""
+    field = _GROUP_FIELDS.get(command.code)
+    if field is None:
+        return None
+    from rmqcli.codec.operations import clients, offsets
+
+    name = RequestCode(command.code).name
+    operation: AnyOperation = getattr(clients, name, None) or getattr(offsets, name)
+    return getattr(operation.decode_header(command), field) or ""
 
 
 def _no_group(command: RemotingCommand, group: str) -> RemotingCommand:

@@ -29,15 +29,16 @@ class UnknownName(GrammarError):
 
 
 _DURATIONS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART = re.compile(r"([0-9]{1,12})(ms|[smhdw])")
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+# Texts, because a command uses few of these patterns: compiling all of them takes a millisecond.
+_PART = r"([0-9]{1,12})(ms|[smhdw])"
+_WHOLE = rf"(?:{_PART})+"
 
 
 def parse_duration_ms(text: str) -> int | None:
     """Return milliseconds, or None if the text is not a duration."""
-    if not _WHOLE.fullmatch(text):
+    if not re.fullmatch(_WHOLE, text):
         return None
-    return sum(int(number) * _DURATIONS[unit] for number, unit in _PART.findall(text))
+    return sum(int(number) * _DURATIONS[unit] for number, unit in re.findall(_PART, text))
 
 
 def check_duration(option: str, text: str) -> None:
@@ -48,7 +49,7 @@ def check_duration(option: str, text: str) -> None:
 
 ESCAPES: Mapping[str, bytes] = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 KNOWN = r"use \n \t \r \0 \\ or \xNN"
-_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.S)
+_ESCAPE = rb"(?s)\\(?:x([0-9a-fA-F]{2})|(.))"
 
 
 def unescape(option: str, text: str) -> bytes:
@@ -62,7 +63,7 @@ def unescape(option: str, text: str) -> bytes:
             raise GrammarError(rf"{option} {text!r}: unknown escape \{name}; {KNOWN}")
         return ESCAPES[name]
 
-    return _ESCAPE.sub(replace, os.fsencode(text))
+    return re.sub(_ESCAPE, replace, os.fsencode(text))
 
 
 def by_name(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -82,12 +83,12 @@ _SCHEMES = frozenset(
     """.split()  # noqa: SIM905
 )
 """Schemes that are refused even without `//`. Other texts with a colon, such as `copy:1`, are names of files."""
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]+):(//)?"
 
 
 def local_path(text: str) -> Path:
     """Return the path of a file or folder on this machine. Raise GrammarError for a URI of another location."""
-    found = _SCHEME.match(text)
+    found = re.match(_SCHEME, text)
     scheme = found[1].lower() if found else ""
     if scheme == "file":
         uri = urlsplit(text)
@@ -101,20 +102,20 @@ def local_path(text: str) -> Path:
     return Path(text)
 
 
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = r"(?i)([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMGT]?)(?:i?B)?"
 _SIZES = ("", "K", "M", "G", "T")
 
 
 def parse_size(option: str, text: str) -> int:
     """Return bytes, at least 1; raise GrammarError, which names the option."""
-    match = _SIZE.fullmatch(text.strip())
+    match = re.fullmatch(_SIZE, text.strip())
     found = 0 if match is None else int(float(match[1]) * 1024 ** _SIZES.index(match[2].upper()))
     if found < 1:
         raise GrammarError(f"{option} {text}: expected a size such as 64M or 1G")
     return found
 
 
-_GROWING = re.compile(r"(?P<first>[^*.,]+)\.\.(?P<longest>[^*.,]+)(\*(?P<factor>[1-9][0-9]{0,8}))?")
+_GROWING = r"(?P<first>[^*.,]+)\.\.(?P<longest>[^*.,]+)(\*(?P<factor>[1-9][0-9]{0,8}))?"
 
 
 def parse_retry_policy(text: str) -> GroupRetryPolicy:
@@ -125,7 +126,7 @@ def parse_retry_policy(text: str) -> GroupRetryPolicy:
     """
     from rmqcli.codec.bodies.config import CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy
 
-    match = _GROWING.fullmatch(text)
+    match = re.fullmatch(_GROWING, text)
     if match is None:
         delays = tuple(_delay(text, one) for one in text.split(","))
         return GroupRetryPolicy("CUSTOMIZED", customized_retry_policy=CustomizedRetryPolicy(delays))

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqcli.client import Admin, ClientError, ConsumerOffline, NoRoute
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import lag_of, stored
-from rmqcli.codec.bodies.config import TopicConfig
-from rmqcli.codec.bodies.heartbeat import MessageModel
-from rmqcli.codec.bodies.stats import BrokerStatsData, TopicOffset
-from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, reply_topic
-from rmqcli.render.text import duration
 
 if TYPE_CHECKING:
+    from rmqcli.codec.bodies.config import TopicConfig
     from rmqcli.codec.bodies.route import ClusterInfo
+    from rmqcli.codec.bodies.stats import BrokerStatsData, TopicOffset
+    from rmqcli.codec.message_queue import MessageQueue
 
 Failures = dict[str, ClientError]
 
@@ -174,6 +172,8 @@ async def _lag(
 
 async def _broadcasting(admin: Admin, group: str) -> bool:
     """Return whether running clients keep the offsets of the group, which makes those of brokers meaningless."""
+    from rmqcli.codec.bodies.heartbeat import MessageModel
+
     try:
         found = await admin.clients.consumers(group, failures={})
     except ConsumerOffline:
@@ -212,6 +212,8 @@ class Writing(NamedTuple):
     by: tuple[str, ...]
 
     def __str__(self) -> str:
+        from rmqcli.render.text import duration
+
         by = f", by {', '.join(self.by)}" if self.by else ""
         return f"last {duration(self.ago)} ago{by}"
 

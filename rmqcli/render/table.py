@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -258,8 +257,7 @@ TOPIC = Column("TOPIC", "topic", whole=True, legend=True)
 _QUOTED = re.compile('[",]|^ | $')
 
 
-@dataclass(frozen=True, slots=True)
-class RowForm:
+class RowForm(NamedTuple):
     """The columns to show, by JSON name (none: all), the columns to sort by (`-name`: descending), and
     whether output has a header or is CSV.
     """

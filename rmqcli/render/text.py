@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from rmqcli import counts
 
@@ -25,8 +24,8 @@ UNSEEN: Final = (
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_ANY: Final = re.compile(f"[{CONTROLS}{UNSEEN}]")
-_LATE: Final = re.compile(f"[\x7f-\x9f{UNSEEN}]")
+_ANY: Final = f"[{CONTROLS}{UNSEEN}]"
+_LATE: Final = f"[\x7f-\x9f{UNSEEN}]"
 _IN_A_LINE: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -44,7 +43,7 @@ def printable(text: str) -> str:
     """Return the text with invisible characters as escapes; tabs and newlines are kept."""
     if text.isprintable() and text.isascii():
         return text
-    return _ANY.sub(lambda match: number(match[0]), text)
+    return re.sub(_ANY, lambda match: number(match[0]), text)
 
 
 def one_line(text: str) -> str:
@@ -60,7 +59,7 @@ def safe_json(document: str) -> str:
     """Return the same JSON with DEL and invisible characters as escapes; JSON has already escaped other
     controls.
     """
-    return document if document.isascii() and "\x7f" not in document else _LATE.sub(_in_json, document)
+    return document if document.isascii() and "\x7f" not in document else re.sub(_LATE, _in_json, document)
 
 
 def _in_json(match: re.Match[str]) -> str:
@@ -179,8 +178,7 @@ _LEAD = 0xC0  # from here on, a byte begins a character of several bytes
 _LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Bodies:
+class Bodies(NamedTuple):
     """The form of bodies. `limit`: maximum bytes. `screen`: maximum columns and rows on a terminal.
 
     `raw`: bodies unchanged and, without a format, nothing else. `meta_only`: no bodies.

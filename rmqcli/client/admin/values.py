@@ -6,14 +6,15 @@ Times are epoch ms, offsets queue offsets, lags counts of messages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rmqcli.client.errors import ClientError
-from rmqcli.codec.bodies.heartbeat import MessageModel, SubscriptionData
-from rmqcli.codec.bodies.running import ClientConnection
-from rmqcli.codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset
-from rmqcli.codec.message import MessageExt
-from rmqcli.codec.message_queue import MessageQueue
+if TYPE_CHECKING:
+    from rmqcli.client.errors import ClientError
+    from rmqcli.codec.bodies.heartbeat import SubscriptionData
+    from rmqcli.codec.bodies.running import ClientConnection
+    from rmqcli.codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset
+    from rmqcli.codec.message import MessageExt
+    from rmqcli.codec.message_queue import MessageQueue
 
 
 class BrokerSummary(NamedTuple):
@@ -201,6 +202,8 @@ class GroupDescription(NamedTuple):
     @property
     def lag_unknown(self) -> str | None:
         """The reason why the lag of the group is unknown: the first one among its queues."""
+        from rmqcli.codec.bodies.heartbeat import MessageModel
+
         if self.message_model == MessageModel.BROADCASTING:
             return BROADCASTING
         return next((queue.lag_unknown for queue in self.queues if queue.lag_unknown), None)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.codec.bodies.config import load_properties_file
 from rmqcli.codec.edited import unmarked
 from rmqcli.codec.errors import BodyError
 from rmqcli.codec.remoting.signature import Signer
@@ -57,8 +56,8 @@ class Credentials:
 # Files with keys, in three forms: a secret key on the first line; Java's key file (`SessionCredentials`:
 # `AccessKey=…`, `SecretKey=…`, `SecurityToken=…`); tools.yml of mqadmin (`accessKey: …`, `secretKey: …`).
 
-_OF_YAML = re.compile(rb"^\s*(accessKey|secretKey)\s*:", re.MULTILINE)
-_OF_JAVA = re.compile(rb"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
+_OF_YAML = rb"(?m)^\s*(accessKey|secretKey)\s*:"
+_OF_JAVA = rb"(?m)^\s*(AccessKey|SecretKey)\s*="
 
 
 class Keys(NamedTuple):
@@ -109,10 +108,12 @@ def _keys_in(data: bytes, name: str) -> Keys:
 
     Raises ValueError and BodyError.
     """
-    if _OF_JAVA.search(data):
+    if re.search(_OF_JAVA, data):
+        from rmqcli.codec.bodies.config import load_properties_file
+
         return Keys(*_texts(load_properties_file(data), "AccessKey", "SecretKey", "SecurityToken"))
     text = data.decode()
-    if _OF_YAML.search(data):
+    if re.search(_OF_YAML, data):
         return Keys(*_texts(_of_yaml(text, name), "accessKey", "secretKey", "securityToken"))
     return Keys(secret_key=text.partition("\n")[0].rstrip("\r") or None)
 

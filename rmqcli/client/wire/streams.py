@@ -135,7 +135,8 @@ OpenStream = Callable[[str, int], Awaitable[Stream]]
 
 async def open_tcp(host: str, port: int) -> Stream:
     """Open a plain TCP connection (TCP_NODELAY, as trio does)."""
-    return TcpStream(await trio.open_tcp_stream(host, port))
+    # As text, Python would import its codec "idna" for it, even for digits.
+    return TcpStream(await trio.open_tcp_stream(host.encode() if host.isascii() else host, port))
 
 
 def _reason(error: BaseException) -> str:

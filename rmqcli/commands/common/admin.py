@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 
-_RELATIVE = re.compile(r"(?<=@)-[0-9.a-z]+")
+_RELATIVE = r"(?<=@)-[0-9.a-z]+"
 """Matches `-10m` in `@-10m`, and `-1h` and `-10m` in `@-1h:@-10m`."""
 
 
@@ -28,7 +28,7 @@ def warn_of_clocks(settings: Settings, text: str | None) -> None:
     Without a relative time, no broker is queried. A broker that does not respond is left to the command
     itself.
     """
-    spans = _RELATIVE.findall(text) if text and "@" in text else []
+    spans = re.findall(_RELATIVE, text) if text and "@" in text else []
     if not spans:
         return
     from rmqcli.grammar.offset_range import parse_time
