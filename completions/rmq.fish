@@ -906,7 +906,7 @@ complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --short-optio
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --force-files
 complete --command rmq --condition '__rmq_at \' inspect salvage\'' --long-option out --exclusive --description 'Output folder; must be new or empty.'
 complete --command rmq --condition '__rmq_at \' inspect salvage\'' --force-files
-complete --command rmq --condition '__rmq_at \' export\'' --long-option out --require-parameter --force-files --description 'Output folder; must not exist yet.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option out --require-parameter --force-files --description 'Output folder; must not exist yet. Also a URI: s3://BUCKET/DIR, gs://, abfss:// or hdfs://.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option store --require-parameter --force-files --description 'Read a store folder instead of a cluster; repeatable, for the stores of several brokers.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option broker-name --exclusive --description 'With --store: the broker that wrote it, for each --store in order. Default: what broker.conf in or beside the folder, or the broker\'s own topic says.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option T --long-option topic --exclusive --arguments '(__rmq_names topics)' --description 'Topic to export, or a pattern such as \'order*\'; repeatable.'
@@ -951,7 +951,7 @@ complete --command rmq --condition '__rmq_at \' spark package\'' --long-option h
 complete --command rmq --condition '__rmq_at \' spark package\'' --long-option csv --description 'Output CSV with a header (RFC 4180).'
 complete --command rmq --condition '__rmq_at \' sql\'' --long-option store --require-parameter --force-files --description 'Read a store folder instead of a cluster; repeatable, for the stores of several brokers.'
 complete --command rmq --condition '__rmq_at \' sql\'' --long-option broker-name --exclusive --description 'With --store: the broker that wrote it, for each --store in order.'
-complete --command rmq --condition '__rmq_at \' sql\'' --long-option out --require-parameter --force-files --description 'Write the result to a Parquet file (.parquet).'
+complete --command rmq --condition '__rmq_at \' sql\'' --long-option out --require-parameter --force-files --description 'Write the result to a Parquet file (.parquet), also at a URI such as s3://BUCKET/FILE.'
 complete --command rmq --condition '__rmq_at \' sql\'' --long-option replace --description 'Overwrite the file if it exists.'
 complete --command rmq --condition '__rmq_at \' sql\'' --long-option memory --exclusive --description 'Memory for sorting, joining and grouping; the rest spills to disk. [default: 1G]'
 complete --command rmq --condition '__rmq_at \' sql\'' --long-option verify --long-option no-verify --description 'With --store: check the CRC of every body that is read. [default: verify]'
@@ -965,7 +965,7 @@ complete --command rmq --condition '__rmq_at \' mirror\'' --long-option once --d
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option interval --exclusive --description 'Time between two lines of output. [default: 10.0; at least 0.1]'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option ha --exclusive --description 'Replication port; default: the one that the broker reports.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option ha-tls --description 'Also copy the log over TLS, with the settings of --tls; only from rmq\'s broker.'
-complete --command rmq --condition '__rmq_at \' mirror\'' --long-option parquet --require-parameter --force-files --description 'Cut Parquet files of the copied messages, as `rmq export` writes them.'
+complete --command rmq --condition '__rmq_at \' mirror\'' --long-option parquet --require-parameter --force-files --description 'Cut Parquet files of the copied messages, as `rmq export` writes them, also at a URI such as s3://BUCKET/DIR.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option parquet-every --exclusive --description 'Cut at multiples of this time, by default at each full hour. [default: 3600.0; at least 1.0]'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option verify --description 'Read back what is written while copying; verify the whole copy at the end of --once.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --short-option j --long-option jobs --exclusive --description 'Number of verifying processes; default: one per core. [at least 1]'

@@ -72,6 +72,9 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "PackageError": ExitCode.USAGE,
         "MaskError": ExitCode.USAGE,
         "TableMismatch": ExitCode.USAGE,
+        "StorageNotFound": ExitCode.NOT_FOUND,
+        "StorageDenied": ExitCode.NOT_PERMITTED,
+        "StorageUnreachable": ExitCode.NO_CONNECTION,
         "ExportError": ExitCode.FAILED,
     },
     "rmqcli.sql.errors": {

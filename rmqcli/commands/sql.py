@@ -17,6 +17,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.extras import require
 
 if TYPE_CHECKING:
+    from rmqcli.export.output.storage import Location
     from rmqcli.sql.engine import Session, Source
     from rmqcli.sql.result import Result
 
@@ -42,7 +43,12 @@ BrokerNameOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None, Option("--out", metavar="FILE", help="Write the result to a Parquet file (.parquet).")
+    str | None,
+    Option(
+        "--out",
+        metavar="FILE",
+        help="Write the result to a Parquet file (.parquet), also at a URI such as s3://BUCKET/FILE.",
+    ),
 ]
 ReplaceOption = Annotated[bool, Option("--replace", help="Overwrite the file if it exists.")]
 MemoryOption = Annotated[
@@ -108,7 +114,7 @@ def sql(
                 session.run(query, show)
 
 
-def _require_terminal(settings: Settings, out: Path | None) -> None:
+def _require_terminal(settings: Settings, out: str | None) -> None:
     import sys
 
     if out is not None:
@@ -132,19 +138,21 @@ def _source(
     return ClusterTopics(settings.client_options)
 
 
-def _shown(settings: Settings, out: Path | None, replace: bool) -> Callable[[Result], None]:
+def _shown(settings: Settings, out: str | None, replace: bool) -> Callable[[Result], None]:
     """Return the function that outputs a result."""
     if out is None:
         if replace:
             raise usage_error("--replace requires --out")
         return lambda result: _print(settings, result)
-    from rmqcli.files import refuse_existing
+    from rmqcli.export.output.storage import location
+    from rmqcli.sql.result import refuse_existing
 
-    if out.suffix != ".parquet":
+    place = location("--out", out)
+    if not place.name.endswith(".parquet"):
         raise usage_error(f"--out {out}: expected a name that ends with .parquet; for CSV: --csv > FILE")
     settings.rows.refuse("a Parquet file")
-    refuse_existing(out, replace=replace)
-    return lambda result: _save(settings, out, result)
+    refuse_existing(place, replace=replace)
+    return lambda result: _save(settings, place, result)
 
 
 def _print(settings: Settings, result: Result) -> None:
@@ -157,7 +165,7 @@ def _print(settings: Settings, result: Result) -> None:
     stream_rows(settings, columns, rows, empty="no rows", whole=True)
 
 
-def _save(settings: Settings, out: Path, result: Result) -> None:
+def _save(settings: Settings, out: Location, result: Result) -> None:
     from rmqcli.render.output import Output, note
     from rmqcli.render.text import many, size
     from rmqcli.sql.result import save

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rmqcli.export.local import export_store as export_store
     from rmqcli.export.local import export_stores as export_stores
     from rmqcli.export.local import export_topic as export_topic
-    from rmqcli.export.output.folder import refuse_existing as refuse_existing
     from rmqcli.export.output.layout import Layout as Layout
+    from rmqcli.export.output.storage_folder import refuse_existing as refuse_existing
     from rmqcli.export.run import ExportSummary as ExportSummary
     from rmqcli.export.run import StoreRows as StoreRows
     from rmqcli.export.spark.job import export_store_on_spark as export_store_on_spark

@@ -31,6 +31,22 @@ class DecodeError(ExportError):
     """A body does not fit the schema, and the export is to end at the first such body."""
 
 
+class StorageError(ExportError):
+    """An object store, or HDFS, refused. Nothing partial is under a final name."""
+
+
+class StorageNotFound(StorageError):
+    """A bucket or an object does not exist."""
+
+
+class StorageDenied(StorageError):
+    """The credentials of the environment are missing, wrong or not sufficient."""
+
+
+class StorageUnreachable(StorageError):
+    """The storage does not respond."""
+
+
 class TableError(ExportError):
     """The table, its storage or its catalog refused. Nothing was added."""
 

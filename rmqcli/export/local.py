@@ -16,9 +16,11 @@ from rmqcli.export.from_store.queue_check import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueEnd, QueueRange, read_queue
 from rmqcli.export.from_topic.ranges import lives
-from rmqcli.export.output.folder import Destination, ExportFolder
+from rmqcli.export.output.folder import Destination
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
+from rmqcli.export.output.storage import Location
+from rmqcli.export.output.storage_folder import open_folder
 from rmqcli.export.run import (
     ExportSummary,
     StoreRows,
@@ -39,7 +41,7 @@ _PARTS = 8
 
 
 def export_store(
-    store: Path, out: Path, rows: RowFilter, progress: Progress = lambda count: None, **options: Any
+    store: Path, out: Location, rows: RowFilter, progress: Progress = lambda count: None, **options: Any
 ) -> ExportSummary:
     """Export the records of the commit log of a store that `rows` accepts; see `export_stores`."""
     return export_stores([StoreRows(store, rows)], out, progress, **options)
@@ -47,7 +49,7 @@ def export_store(
 
 def export_stores(
     wanted: Sequence[StoreRows],
-    out: Path,
+    out: Location,
     progress: Progress = lambda count: None,
     *,
     layout: Layout = EVERYTHING,
@@ -66,7 +68,7 @@ def export_stores(
     """
     for one in wanted:
         CommitLogFiles(one.store)  # a missing store is reported before a folder is created
-    with ExportFolder(out, stores_origin(wanted), layout, resume=resume) as folder:
+    with open_folder(out, stores_origin(wanted), layout, resume=resume) as folder:
         return write_stores(wanted, folder, progress, workers=workers, part_bytes=part_bytes)
 
 
@@ -168,7 +170,7 @@ def _write_task(task: _Task) -> list[str] | CorruptionError | UnsoundQueue:
 async def export_topic(
     client: Any,
     ranges: list[QueueRange],
-    out: Path,
+    out: Location,
     progress: Progress = lambda count: None,
     *,
     layout: Layout = EVERYTHING,
@@ -181,7 +183,7 @@ async def export_topic(
     A queue that cannot be read after some attempts is listed in `failed` of the summary, and its messages up
     to that point are exported. Raises the first ClientError if no queue can be read.
     """
-    with ExportFolder(out, topic_origin(ranges, asked), layout, resume=resume) as folder:
+    with open_folder(out, topic_origin(ranges, asked), layout, resume=resume) as folder:
         return await write_topic(client, ranges, folder, progress, batch_messages=batch_messages)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time
@@ -12,7 +13,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyarrow import parquet
 
-from rmqcli.files import replacing
+from rmqcli import files
+from rmqcli.export.output.storage import Location
 from rmqcli.render.output import json_line
 
 # Values of a result as texts, numbers, lists and objects, the same for tables, lines and JSON.
@@ -161,17 +163,26 @@ ROW_GROUP_BYTES = 1 << 26
 """The bytes of rows that are gathered for a row group."""
 
 
-def save(out: Path, result: Result) -> tuple[int, int]:
+def refuse_existing(out: Location, *, replace: bool) -> None:
+    """Raise an OSError, or StorageError, if the file must not be replaced, or none can be there."""
+    if isinstance(out, Path):
+        files.refuse_existing(out, replace=replace)
+    elif out.name in out.parent.names() and not replace:
+        raise FileExistsError(errno.EEXIST, "exists; --replace overwrites it", str(out))
+
+
+def save(out: Location, result: Result) -> tuple[int, int]:
     """Write the rows, batch by batch. Return their number and the size of the file in bytes.
 
     After an error, an older file is unchanged, and no other file is left.
     """
     rows = 0
-    with replacing(out) as file, parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:
+    begun = files.replacing(out) if isinstance(out, Path) else out.replacing()
+    with begun as file, parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:
         for table in _row_groups(result):
             writer.write_table(table, row_group_size=table.num_rows)
             rows += table.num_rows
-    return rows, out.stat().st_size
+    return rows, out.stat().st_size if isinstance(out, Path) else out.parent.size(out.name)
 
 
 def _row_groups(result: Result) -> Iterator[Any]:

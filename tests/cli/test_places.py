@@ -42,13 +42,13 @@ def test_other_places(text: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["sql", "select 1", "--out", "s3://b/a.parquet"],
+        ["sql", "select 1", "--out", "ftp://b/a.parquet"],
         ["report", "--out", "gs:a.html"],
-        ["export", "--topic", "t", "--out", "s3://b/a"],
+        ["export", "--topic", "t", "--out", "ftp://b/a"],
         ["export", "--topic", "t", "--table", "delta:file://host/a"],
         ["export", "--store", "s3://b/a", "--out", "a"],
         ["mirror", "b", "--store", "s3://b/a"],
-        ["mirror", "b", "--store", "a", "--parquet", "gs://b/a"],
+        ["mirror", "b", "--store", "a", "--parquet", "ftp://b/a"],
         ["inspect", "store", "s3://b/a"],
         ["inspect", "rebuild", "a", "--out", "s3://b/a"],
         ["spark", "package", "--out", "s3://b/a.zip"],

@@ -31,6 +31,7 @@ from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, StoreRows
+    from rmqcli.export.output.storage import Location
     from rmqcli.grammar.offset_range import OffsetRange
 
 app = single_command()
@@ -56,7 +57,12 @@ rmq export --topic orders --out orders/ --partition-by day --resume""",
 def export(
     settings: Settings,
     out: Annotated[
-        Path | None, Option("--out", metavar="DIR", help="Output folder; must not exist yet.")
+        str | None,
+        Option(
+            "--out",
+            metavar="DIR",
+            help="Output folder; must not exist yet. Also a URI: s3://BUCKET/DIR, gs://, abfss:// or hdfs://.",
+        ),
     ] = None,
     store: Annotated[
         list[Path] | None,
@@ -143,12 +149,14 @@ def export(
     --follow makes it a change feed, until Ctrl-C. Needs the extra table.
     """
     from rmqcli.export import refuse_existing
+    from rmqcli.export.output.storage import location
     from rmqcli.grammar.offset_range import parse_range
 
     topics = topic or []
     if not store and not topics:
         raise usage_error("specify what to export: --store DIR, --topic TOPIC, or both")
     spark.check()
+    place = None if out is None else location("--out", out)
     if not store and (jobs is not None or queue is not None or tag != "*" or broker_name):
         raise usage_error("--jobs, --queue, --tag and --broker-name require --store")
     if spark.spark and jobs is not None:
@@ -165,8 +173,8 @@ def export(
     if table.follow and store and wanted.only_new:
         raise usage_error("--follow of a store begins at an offset or a time, not at the end")
     files = layout.layout(transforming.transform())
-    if out is not None:
-        refuse_existing(out, resume=resume)
+    if place is not None:
+        refuse_existing(place, resume=resume)
     if table.follow and store and any(map(is_pattern, topics)):
         raise usage_error("--follow of a store needs the names of topics: a pattern would miss new ones")
     chosen = Selection(topics, wanted, queue, tag, verify, only_queued=table.table is not None)
@@ -174,8 +182,8 @@ def export(
     if table.table is not None:
         export_to_table(settings, Source(topics, wanted, rows, jobs), table, files, resume=resume)
         return
-    assert out is not None
-    target = _Target(out, files, resume, session)
+    assert place is not None
+    target = _Target(place, files, resume, session)
     if rows is not None:
         summary = _export_stores(rows, target, jobs)
     else:
@@ -188,7 +196,7 @@ def export(
 class _Target(NamedTuple):
     """The output folder and its layout. `session`: the settings of the Spark session; None: without Spark."""
 
-    out: Path
+    out: Location
     layout: Layout
     resume: bool
     session: Mapping[str, Any] | None

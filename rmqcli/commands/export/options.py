@@ -137,7 +137,7 @@ class TableOptions(OptionGroup):
         """The seconds between two commits; None: only one."""
         return (self.every or EVERY) if self.follow else None
 
-    def check(self, out: Path | None, *, partition_by: bool, spark: bool) -> None:
+    def check(self, out: str | None, *, partition_by: bool, spark: bool) -> None:
         """Raise a usage error unless either a table or a folder is named, with options that apply to it."""
         if (out is None) == (self.table is None):
             raise usage_error("specify where to export to: --out DIR or --table TABLE")

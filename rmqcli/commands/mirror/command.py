@@ -20,6 +20,7 @@ from rmqcli.commands.mirror.cutting import Cutter
 if TYPE_CHECKING:
     from rmqcli.broker.mirror import Mirror
     from rmqcli.commands.mirror.reading_back import ReadingBack
+    from rmqcli.export.output.storage import Location
 
 app = single_command()
 
@@ -47,11 +48,12 @@ HaTlsOption = Annotated[
     ),
 ]
 ParquetOption = Annotated[
-    Path | None,
+    str | None,
     Option(
         "--parquet",
         metavar="DIR",
-        help="Cut Parquet files of the copied messages, as `rmq export` writes them.",
+        help="Cut Parquet files of the copied messages, as `rmq export` writes them, also at a URI such as "
+        "s3://BUCKET/DIR.",
     ),
 ]
 ParquetEveryOption = Annotated[
@@ -120,12 +122,14 @@ def mirror(
     verified, as `rmq inspect verify` does. Damage ends the copy with exit code 8.
     """
     from rmqcli.commands.common.serving import log_to_stderr
+    from rmqcli.export.output.storage import location
 
     log_to_stderr(settings)
+    out = None if parquet is None else location("--parquet", parquet)
     if ha_tls and settings.client_options.get("tls") is None:
         raise usage_error("--ha-tls needs --tls, or an option that implies it (see: rmq help tls)")
     address = broker if ":" in broker else _address(settings, broker)
-    target = _Target(address, store.absolute(), ha, ha_tls, parquet, parquet_every, verify)
+    target = _Target(address, store.absolute(), ha, ha_tls, out, parquet_every, verify)
     target.cutter("").check()
     run_async(lambda: _run(settings, target, once=once, interval=interval))
     if verify and once:
@@ -142,7 +146,7 @@ class _Target(NamedTuple):
     folder: Path
     ha: str | None
     ha_tls: bool
-    parquet: Path | None
+    parquet: Location | None
     parquet_every: float
     verify: bool
 

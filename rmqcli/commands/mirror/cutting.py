@@ -10,9 +10,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+
+if TYPE_CHECKING:
+    from rmqcli.export.output.storage import Location
 
 BUSY_SECONDS = 0.5
 """Seconds between two attempts while another export writes to the folder, perhaps one whose parent was
@@ -33,7 +36,7 @@ class Cutter(NamedTuple):
     """
 
     store: Path
-    out: Path | None
+    out: Location | None
     broker_name: str
 
     def check(self) -> None:
@@ -44,7 +47,10 @@ class Cutter(NamedTuple):
         from rmqcli.extras import require
 
         require("export", "numpy", "pyarrow")
-        if self.store.resolve() in [self.out.resolve(), *self.out.resolve().parents]:
+        if isinstance(self.out, Path) and self.store.resolve() in [
+            self.out.resolve(),
+            *self.out.resolve().parents,
+        ]:
             raise usage_error(f"--parquet {self.out}: lies in the store folder; name a folder beside it")
         refuse_existing(self.out, resume=True)
 
@@ -58,11 +64,19 @@ class Cutter(NamedTuple):
 
         from rmqcli.export.output.folder import is_in_use
 
-        while is_in_use(self.out):  # noqa: ASYNC110  it is another process
+        while isinstance(self.out, Path) and is_in_use(self.out):  # noqa: ASYNC110  it is another process
             await trio.sleep(BUSY_SECONDS)
         words = ["--json", "export", "--store", self.store, "--broker-name", self.broker_name]
         done = await trio.run_process(
-            [sys.executable, "-m", "rmqcli", *map(str, words), "--out", str(self.out), "--resume"],
+            [
+                sys.executable,
+                "-m",
+                "rmqcli",
+                *map(str, words),
+                "--out",
+                getattr(self.out, "uri", str(self.out)),
+                "--resume",
+            ],
             stdin=subprocess.DEVNULL,
             capture_stdout=True,
             capture_stderr=True,

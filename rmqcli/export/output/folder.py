@@ -54,6 +54,14 @@ class Place(Protocol):
         """Open a stream that writes a new file. `name` is relative and may contain folders."""
 
 
+class Unfinished(Place, Protocol):
+    """A location whose files can be read before they are finished."""
+
+    def open(self, name: str) -> Any: ...
+
+    def size(self, name: str) -> int: ...
+
+
 class LocalPlace(NamedTuple):
     """A folder of an export or a table.
 
@@ -102,16 +110,21 @@ def drop_files(place: Path, prefix: str) -> None:
 
 SUCCESS = "_SUCCESS"
 JOURNAL = "commit.json"
-_TEMPORARY = "temporary-"
+TEMPORARY = "temporary-"
 _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
 """Any of these names next to a commit log identifies a store folder."""
 
 
-class _Commit(msgspec.Struct, frozen=True):
+class Commit(msgspec.Struct, frozen=True):
     """The plan of a commit: (from, to) of files, relative to `books_of` and the export, then the manifest."""
 
     moves: list[tuple[str, str]]
     manifest: Manifest
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file after the commit."""
+        return {file.path: file.bytes for file in self.manifest.files}
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
@@ -149,7 +162,76 @@ def refuse_store(out: Path) -> None:
             )
 
 
-class ExportFolder:
+class ExportFiles:
+    """The files of a run of an export, wherever they are: measured, then committed with a plan."""
+
+    def __init__(self, place: Unfinished, origin: Origin, layout: Layout, shown: str) -> None:
+        layout.check()
+        self.previous: Manifest | None = None
+        self.place = place
+        self.layout = layout
+        self.shown = shown
+        self.prefix = ""
+        self._source = origin.source
+        self._base = Manifest.empty(origin, layout)
+        self._suffix = ""
+        self._names: dict[str, str] = {}
+        self._numbers: Counter[str] = Counter()
+
+    def _resume_from(self, previous: Manifest | None) -> None:
+        """Continue the export of a manifest. Raises OutputExists if this is another one."""
+        self.previous = previous
+        if previous is not None:
+            previous.require_same(self._base, self.shown)
+            self._numbers.update(file.path.rpartition("/")[0] for file in previous.files)
+
+    def measure(self, names: Iterable[str]) -> list[FileEntry]:
+        """Return manifest entries, with their final paths, of the temporary files of these names."""
+        entries: list[FileEntry] = []
+        for name in names:
+            folder = name.rpartition("/")[0]
+            path = f"{folder}/" * bool(folder) + f"part-{self._numbers[folder]:05d}{self._suffix}.parquet"
+            self._numbers[folder] += 1
+            with self.place.open(name) as file:
+                entries.append(footer_entry(file, self.place.size(name), path)[0])
+            self._names[path] = name
+        return entries
+
+    def commit(
+        self,
+        files: Sequence[FileEntry],
+        reached: Sequence[QueueSpan] = (),
+        ends: Mapping[str, int | None] = {},
+    ) -> list[FileEntry]:
+        """Add files and return those added; without rows, this is an empty one (unless in partitions).
+
+        The next export of each store continues at its commit-log offset in `ends`.
+        """
+        added = list(files)
+        if not added and self.previous is None and not self.layout.partition_by:
+            added = self.measure([self._empty_file()])
+        manifest = (self.previous or self._base).extended(added, list(reached), ends)
+        moves = [(self._unfinished(self._names[file.path]), file.path) for file in added]
+        self._begin_commit(Commit(moves, manifest))
+        return added
+
+    def _empty_file(self) -> str:
+        from pyarrow import parquet
+
+        with self.place.create("empty.parquet") as file:
+            parquet.write_table(self.layout.schema(self._source).empty_table(), file)
+        return "empty.parquet"
+
+    def _unfinished(self, name: str) -> str:
+        """Return the path of an unfinished file, relative to the books of the export."""
+        raise NotImplementedError
+
+    def _begin_commit(self, commit: Commit) -> None:
+        """Write the plan and carry it out."""
+        raise NotImplementedError
+
+
+class ExportFolder(ExportFiles):
     """A context manager: write files to `folder.temporary`, then call `folder.commit(folder.measure(names))`.
 
     `previous` is the manifest of the export that is resumed, or None for a new export.
@@ -157,21 +239,13 @@ class ExportFolder:
 
     def __init__(self, out: Path, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
         """Raise OutputExists like `refuse_existing`, and LayoutError."""
-        layout.check()
-        refuse_existing(out, resume=resume)
         self._books = books_of(out)
-        self.temporary = self._books / f"{_TEMPORARY}{uuid.uuid4().hex}"
-        self.previous: Manifest | None = None
-        self.place = LocalPlace(self.temporary, str(out))
-        self.layout = layout
-        self.shown = str(out)
-        self.prefix = ""
+        self.temporary = self._books / f"{TEMPORARY}{uuid.uuid4().hex}"
+        self._local = LocalPlace(self.temporary, str(out))
+        super().__init__(self._local, origin, layout, str(out))
+        refuse_existing(out, resume=resume)
         self._out = out
-        self._source = origin.source
-        self._base = Manifest.empty(origin, layout)
         self._is_new = not out.exists()
-        self._names: dict[str, str] = {}
-        self._numbers: Counter[str] = Counter()
         self._lock = -1
 
     def __enter__(self) -> Self:
@@ -205,56 +279,26 @@ class ExportFolder:
 
     def _recover(self) -> None:
         """Remove or complete what a killed export left."""
-        if (journal := read_json(self._books / JOURNAL, _Commit)) is not None:
+        if (journal := read_json(self._books / JOURNAL, Commit)) is not None:
             self._carry_out(journal)
-        for left in self._books.glob(f"{_TEMPORARY}*"):
+        for left in self._books.glob(f"{TEMPORARY}*"):
             shutil.rmtree(left)
         for half in self._books.glob(".*.tmp"):  # left by `write_json`
             half.unlink()
         if not any(self._out.iterdir()):  # the files of the export were removed
             (self._books / MANIFEST).unlink(missing_ok=True)
-        self.previous = read_json(self._books / MANIFEST, Manifest)
+        self._resume_from(read_json(self._books / MANIFEST, Manifest))
         if self.previous is not None:
-            self.previous.require_same(self._base, self._out)
             self.previous.require_whole(self._out)
-            self._numbers.update(file.path.rpartition("/")[0] for file in self.previous.files)
 
-    def measure(self, names: Iterable[str]) -> list[FileEntry]:
-        """Return manifest entries, with their final paths, of the temporary files of these names."""
-        entries: list[FileEntry] = []
-        for name in names:
-            folder = name.rpartition("/")[0]
-            path = f"{folder}/" * bool(folder) + f"part-{self._numbers[folder]:05d}.parquet"
-            self._numbers[folder] += 1
-            file = self.place.unfinished(name)
-            entries.append(footer_entry(file, file.stat().st_size, path)[0])
-            self._names[path] = name
-        return entries
+    def _unfinished(self, name: str) -> str:
+        return str(self._local.unfinished(name).relative_to(self._books))
 
-    def commit(
-        self,
-        files: Sequence[FileEntry],
-        reached: Sequence[QueueSpan] = (),
-        ends: Mapping[str, int | None] = {},
-    ) -> list[FileEntry]:
-        """Add files and return those added; without rows, this is an empty one (unless in partitions).
-
-        The next export of each store continues at its commit-log offset in `ends`.
-        """
-        added = list(files)
-        if not added and self.previous is None and not self.layout.partition_by:
-            added = self.measure([self._empty_file()])
-        manifest = (self.previous or self._base).extended(added, list(reached), ends)
-        moves = [
-            (str(self.place.unfinished(self._names[file.path]).relative_to(self._books)), file.path)
-            for file in added
-        ]
-        commit = _Commit(moves, manifest)
+    def _begin_commit(self, commit: Commit) -> None:
         write_json(self._books / JOURNAL, commit)
         self._carry_out(commit)
-        return added
 
-    def _carry_out(self, commit: _Commit) -> None:
+    def _carry_out(self, commit: Commit) -> None:
         """Carry out a plan, possibly again: a file that is no longer at its old path is at the new one."""
         # `_SUCCESS` is missing while the folder is incomplete; the journal goes after the manifest.
         (self._out / SUCCESS).unlink(missing_ok=True)
@@ -265,13 +309,6 @@ class ExportFolder:
         write_json(self._books / MANIFEST, commit.manifest)
         (self._books / JOURNAL).unlink()
         (self._out / SUCCESS).touch()
-
-    def _empty_file(self) -> str:
-        from pyarrow import parquet
-
-        schema = self.layout.schema(self._source)
-        parquet.write_table(schema.empty_table(), self.place.unfinished("empty.parquet"))
-        return "empty.parquet"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

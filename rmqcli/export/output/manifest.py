@@ -273,7 +273,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             **layout.transform.summary,
         )
 
-    def require_same(self, other: Manifest, out: Path) -> None:
+    def require_same(self, other: Manifest, out: str) -> None:
         """Raise OutputExists if `other` is not a continuation of this export."""
         for name, option in _MUST_AGREE.items():
             was, is_now = _text(getattr(self, name)), _text(getattr(other, name))
@@ -348,11 +348,21 @@ def _text(value: object) -> str:
 def read_json(path: Path, kind: Any) -> Any:
     """Read a JSON file; None if missing. Raises ExportError if it is not of this type."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return decode_json(path.read_bytes(), kind, path)
     except FileNotFoundError:
         return None
+
+
+def decode_json(content: bytes, kind: Any, shown: object) -> Any:
+    """Return the content as this type. Raises ExportError, which names the file, if it is of another one."""
+    try:
+        return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
-        raise ExportError(f"{path}: not written by rmq export: {error}") from error
+        raise ExportError(f"{shown}: not written by rmq export: {error}") from error
+
+
+def encode_json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
 def write_json(path: Path, value: object) -> None:
@@ -361,5 +371,4 @@ def write_json(path: Path, value: object) -> None:
     Like the Parquet files, it is not synced: after a power cut, a manifest that outlives them would list
     missing rows.
     """
-    text = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
-    replace_file(path, text, durable=False)
+    replace_file(path, encode_json(value), durable=False)

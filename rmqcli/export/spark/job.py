@@ -34,9 +34,10 @@ from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic import ranges as topic_ranges
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange, patiently, reached, read_some
 from rmqcli.export.from_topic.ranges import lives_for
-from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
+from rmqcli.export.output.storage import Location
+from rmqcli.export.output.storage_folder import open_folder
 from rmqcli.export.packing import TASK_BYTES
 from rmqcli.export.run import (
     ExportSummary,
@@ -217,7 +218,7 @@ ReadParts = Callable[[Tasks, RowFilter, int], Generator[Any, None, None]]
 
 
 def export_store_on_spark(
-    store: Path, out: Path, rows: RowFilter, progress: Progress = silent, **options: Any
+    store: Path, out: Location, rows: RowFilter, progress: Progress = silent, **options: Any
 ) -> ExportSummary:
     """Export one store, like `export_store`; see `export_stores_on_spark`."""
     return export_stores_on_spark([StoreRows(store, rows)], out, progress, **options)
@@ -225,7 +226,7 @@ def export_store_on_spark(
 
 def export_stores_on_spark(
     wanted: Sequence[StoreRows],
-    out: Path,
+    out: Location,
     progress: Progress = silent,
     *,
     part_bytes: int | None = None,
@@ -243,7 +244,7 @@ def export_stores_on_spark(
     for one in wanted:
         CommitLogFiles(one.store)  # a missing store is reported before a folder is created
     with (
-        ExportFolder(out.resolve(), stores_origin(wanted), layout, resume=resume) as folder,
+        open_folder(out.resolve(), stores_origin(wanted), layout, resume=resume) as folder,
         spark_session(**session) as spark,
     ):
 
@@ -269,7 +270,7 @@ def export_stores_on_spark(
 def export_topic_on_spark(
     client_options: Mapping[str, Any],
     ranges: list[QueueRange],
-    out: Path,
+    out: Location,
     progress: Progress = silent,
     *,
     task_bytes: int | None = None,
@@ -284,7 +285,7 @@ def export_topic_on_spark(
     """
     origin = topic_origin(ranges, asked)
     with (
-        ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
+        open_folder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,
     ):
         started = time.perf_counter()

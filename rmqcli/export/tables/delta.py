@@ -22,6 +22,14 @@ import pyarrow as pa
 from rmqcli.export.errors import TableError
 from rmqcli.export.output.folder import LocalPlace, refuse_store
 from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.storage import (
+    ATTEMPTS,
+    CONNECT_SECONDS,
+    REQUEST_SECONDS,
+    RETRY_SECONDS,
+    remedy_for,
+    s3_endpoint,
+)
 from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.table import (
     REFRESH_MS,
@@ -107,6 +115,18 @@ _LOOKS = (1, 64, None)
 """Numbers of commits to read, newest first, until one with offsets is found; None: all."""
 
 
+def storage_options() -> dict[str, str]:
+    """Return limits of requests, and what delta-rs does not take from the environment by itself."""
+    plain_http = {"allow_http": "true"} if (s3_endpoint() or "").startswith("http:") else {}
+    return {
+        "connect_timeout": f"{CONNECT_SECONDS}s",
+        "timeout": f"{REQUEST_SECONDS}s",
+        "max_retries": str(ATTEMPTS),
+        "retry_timeout": f"{RETRY_SECONDS}s",
+        **plain_http,
+    }
+
+
 class StoragePlace(NamedTuple):
     """The storage of a table as streams."""
 
@@ -118,7 +138,7 @@ class StoragePlace(NamedTuple):
         from deltalake.fs import DeltaStorageHandler
         from pyarrow.fs import PyFileSystem
 
-        return PyFileSystem(DeltaStorageHandler(self.uri))
+        return PyFileSystem(DeltaStorageHandler(self.uri, storage_options()))
 
     def create(self, name: str) -> Any:
         with explained(self.shown):
@@ -148,6 +168,7 @@ class DeltaTable:
         self.shown = f"delta:{uri}"
         self._folder = None if is_elsewhere else local_path(uri)
         self._uri = uri if self._folder is None else str(self._folder.resolve())
+        self._options = storage_options() if is_elsewhere else None
 
     @cached_property
     def place(self) -> TablePlace:
@@ -167,9 +188,9 @@ class DeltaTable:
         import deltalake
 
         with explained(self.shown):
-            if not deltalake.DeltaTable.is_deltatable(self._uri):
+            if not deltalake.DeltaTable.is_deltatable(self._uri, self._options):
                 return None
-            table = deltalake.DeltaTable(self._uri)
+            table = deltalake.DeltaTable(self._uri, storage_options=self._options)
             partitions = list(table.metadata().partition_columns)
             known = pa.schema(table.schema().to_arrow())
         require_partitions(partitions, list(PARTITIONS), self.shown)
@@ -236,6 +257,7 @@ class DeltaTable:
                     mode="error",
                     partition_by=list(PARTITIONS),
                     commit_properties=properties,
+                    storage_options=self._options,
                 )
                 return
             table = state.handle
@@ -258,7 +280,7 @@ def explained(table: str) -> Iterator[None]:
     except (exceptions.DeltaError, OSError, ValueError) as error:
         if _EXISTS in str(error):
             raise CommitConflict(str(error)) from error
-        raise TableError(f"{table}: {_one_line(error)}") from error
+        raise TableError(f"{table}: {_one_line(error)}{remedy_for(str(error))}") from error
 
 
 def _one_line(error: Exception) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from rmqcli.export.errors import ExportError, TableError, TableMismatch
 from rmqcli.export.output.folder import UNFINISHED, drop_files
 from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.storage import CONNECT_SECONDS, REQUEST_SECONDS, remedy_for, s3_endpoint
 from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.table import (
     REFRESH_MS,
@@ -35,6 +36,13 @@ _SPEC = [f"{transform}({name})" for name, transform in _PARTITIONS]
 _MARK = "rmq.exported"
 """The table property that says that one of its snapshots must have offsets."""
 _RETRIES = "commit.retry.num-retries"
+
+
+def _s3_properties() -> dict[str, str]:
+    """Return properties of S3 that a catalog gets unless it has others; pyiceberg has no such defaults."""
+    endpoint = s3_endpoint()
+    limits = {"s3.connect-timeout": str(CONNECT_SECONDS), "s3.request-timeout": str(REQUEST_SECONDS)}
+    return {**limits, "s3.endpoint": endpoint} if endpoint else limits
 
 
 class DataPlace(NamedTuple):
@@ -111,12 +119,15 @@ class IcebergTable:
         name = self._catalog_name
         with explained(self.shown):
             try:
-                return load_catalog(name)
+                catalog = load_catalog(name)
             except ValueError as error:
                 raise TableMismatch(
                     f"{self.shown}: catalog {name} is not configured (.pyiceberg.yaml or "
                     f"PYICEBERG_CATALOG__{name.upper()}__URI): {error}"
                 ) from error
+        for key, value in _s3_properties().items():
+            catalog.properties.setdefault(key, value)
+        return catalog
 
     @property
     def place(self) -> TablePlace:
@@ -241,4 +252,4 @@ def explained(table: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        raise TableError(f"{table}: {text}") from error
+        raise TableError(f"{table}: {text}{remedy_for(text)}") from error

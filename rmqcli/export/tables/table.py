@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from rmqcli.export.errors import TableMismatch
-from rmqcli.export.output.folder import Place
+from rmqcli.export.output.folder import Unfinished
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import FileEntry
 from rmqcli.export.tables.progress import Progress
@@ -42,12 +42,8 @@ class TableFile(NamedTuple):
     footer: Any
 
 
-class TablePlace(Place, Protocol):
+class TablePlace(Unfinished, Protocol):
     """A location whose files can be read, and removed before a commit refers to them."""
-
-    def open(self, name: str) -> Any: ...
-
-    def size(self, name: str) -> int: ...
 
     def finish(self, name: str) -> None:
         """Give a complete file its final name, once.
