@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.foreign.install import CLIENTS, GRPC_PYTHON, INSTALLED, NODE, install_grpc, install_node
-from tests.processes import ended, running, up
+from tests.foreign.install import CLIENTS, INSTALLED, NODE, install_grpc, install_node
+from tests.foreign.official import lines_of, start
+from tests.processes import running, up
 from tests.support import PATIENCE, RMQ
 
-DRIVER = str(CLIENTS / "grpc_python.py")
 SETTINGS = {"transactionCheckInterval": 1000, "transactionTimeOut": 1000}
 
 
@@ -27,18 +27,6 @@ def cluster(online: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield words
         process.terminate()
         assert process.wait(PATIENCE) == 0
-
-
-def start(cluster: dict[str, str], verb: str, topic: str, *more: str) -> subprocess.Popen[str]:
-    command = [str(GRPC_PYTHON), DRIVER, verb, cluster["grpc"], topic, f"g-{topic}", *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def lines_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    with ended(process):
-        out, error = process.communicate(timeout=PATIENCE)
-    assert '"done"' in out, error[-2000:]
-    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
 def pulled(cluster: dict[str, str], topic: str) -> dict[str, dict[str, Any]]:

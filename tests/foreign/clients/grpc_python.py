@@ -92,6 +92,17 @@ def send() -> None:
     sender.shutdown()
 
 
+def ordered() -> None:
+    """COUNT messages of each of four message groups, numbered from SECONDS on."""
+    sender = producer()
+    for number in range(int(seconds), int(seconds) + count):
+        for name in ("g0", "g1", "g2", "g3"):
+            one = message(number, name)
+            one.message_group = name
+            sender.send(one)
+    sender.shutdown()
+
+
 def timed() -> None:
     """Normal messages, and how long they took."""
     sender = producer()
