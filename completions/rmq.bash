@@ -43,7 +43,7 @@ _rmq_describe() {
             arguments="topics..."
             ;;
         "consume")
-            options+=" -g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
+            options+=" -g --group --orderly --broadcast --pop --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
             values+=" -g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body --columns --sort"
             specs+=" -g:groups --group:groups --from:=start,end --balance:=averagely,circle,hash"
             arguments="topics"

@@ -173,6 +173,7 @@ complete --command rmq --condition '__rmq_argument \' tail\' -ge 0' --arguments 
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option g --long-option group --exclusive --arguments '(__rmq_names groups)' --description 'Consumer group; default: that of the profile.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option orderly --description 'Consume each queue in order, locked at the broker.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option broadcast --description 'Consume all messages instead of a share; offsets are kept on this machine.'
+complete --command rmq --condition '__rmq_at \' consume\'' --long-option pop --description 'Let brokers lend the messages (POP, 5.x); members then need no queues of their own.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option from --exclusive --arguments 'start end' --description 'Start of a group without offsets: start, end or @T. [default: end]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option balance --exclusive --arguments 'averagely circle hash' --description 'Queue allocation: averagely, circle or hash; must be the same for all members. [default: averagely]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option t --long-option tag --exclusive --description 'Select by tag: \'A\' or \'A || B\'; default: all.'

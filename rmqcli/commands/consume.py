@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 app = single_command()
 
+MOST_LENT = 96
+"""Messages that --pop lets a broker lend at a time, as Java's clients do."""
+
 GroupOption = Annotated[
     str | None,
     Option("--group", "-g", metavar="GROUP", help="Consumer group; default: that of the profile."),
@@ -43,6 +46,12 @@ OrderlyOption = Annotated[
 BroadcastOption = Annotated[
     bool,
     Option("--broadcast", help="Consume all messages instead of a share; offsets are kept on this machine."),
+]
+PopOption = Annotated[
+    bool,
+    Option(
+        "--pop", help="Let brokers lend the messages (POP, 5.x); members then need no queues of their own."
+    ),
 ]
 FromOption = Annotated[
     str, Option("--from", metavar="PLACE", help="Start of a group without offsets: start, end or @T.")
@@ -98,7 +107,7 @@ rmq consume prices -g prices --exec 'jq .item | xargs ./price' --reply""",
     rows=Rows.LIST,
     panels={
         "Bodies": "--raw --full --meta-only --max-body",
-        "Membership": "--orderly --broadcast --balance",
+        "Membership": "--orderly --broadcast --pop --balance",
         "Commands and retries": "--reply --jobs --retries",
         "Tracing": "--trace",
     },
@@ -110,6 +119,7 @@ def consume(
     group: GroupOption = None,
     orderly: OrderlyOption = False,
     broadcast: BroadcastOption = False,
+    pop: PopOption = False,
     place: FromOption = "end",
     balance: BalanceOption = "averagely",
     tag: TagOption = "*",
@@ -131,7 +141,8 @@ def consume(
     dlq` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID, RMQ_QUEUE_OFFSET,
     RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. A command that cannot be run (status 126 or 127)
     ends the consumption at once, and its message stays with the group. Brokers let a new group start at the
-    beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit code 130), after
+    beginning of a queue that is still small, regardless of --from. With --pop, brokers lend each message for
+    a minute, renewed while its command runs; `rmq group mode` lets all members share all queues. Ends with Ctrl-C (exit code 130), after
     --count messages (with --exec: tries), or after --idle seconds without a message; then the exit code is 3
     if some queues could not be read or some commands failed, 1 if all commands failed, and that of the
     brokers' error if nothing was consumed. SIGTERM and SIGHUP also end it. The command leaves the group
@@ -156,6 +167,14 @@ def consume(
         (
             once and retries is not None,
             "--broadcast and --retries cannot be combined: broadcast messages are never retried",
+        ),
+        (
+            broadcast and pop,
+            "--broadcast and --pop cannot be combined: popped messages are shared by the members",
+        ),
+        (
+            pop and place.startswith("@"),
+            "--from @T and --pop cannot be combined: a group that pops begins at start or end",
         ),
     ):
         if wrong:
@@ -184,7 +203,9 @@ def consume(
         selector = MessageSelector(tag) if where is None else MessageSelector.by_sql(where)
         asks = retries is None and exec_command is not None and not (orderly or broadcast)
         limit = await _retries_of(settings, member_of) if asks else retries
-        push = _push_settings(place, balance, broadcast=broadcast, jobs=jobs or 1, retries=limit, trace=trace)
+        push = _push_settings(
+            place, balance, broadcast=broadcast, jobs=jobs or 1, retries=limit, trace=trace, count=count
+        )
         async with AsyncExitStack() as stack:
             producer = (
                 await stack.enter_async_context(Producer(**settings.producer_options)) if reply else None
@@ -201,6 +222,7 @@ def consume(
                 {topic: selector},
                 listener,
                 orderly=orderly,
+                pop=pop,
                 settings=push,
                 **settings.client_options,
             )
@@ -280,7 +302,14 @@ def _joined(topic: str, group: str, queues: int, place: str, *, broadcast: bool)
 
 
 def _push_settings(
-    place: str, balance: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
+    place: str,
+    balance: str,
+    *,
+    broadcast: bool,
+    jobs: int,
+    retries: int | None,
+    trace: bool,
+    count: int | None,
 ) -> PushSettings:
     from rmqcli.client import PushSettings
     from rmqcli.client.group import allocation as allocate
@@ -311,6 +340,8 @@ def _push_settings(
         consumers=jobs,
         max_reconsume_times=-1 if retries is None else retries,
         grace=0.0,
+        # No more than are printed or passed on, because the others would be lent to nobody else meanwhile.
+        pop_messages=min(count or MOST_LENT, MOST_LENT),
         trace=trace,
         trace_waits=True,
     )

@@ -48,6 +48,16 @@ def test_a_count_leaves_the_rest_to_the_group(rmq: Run, topic: str) -> None:
     ]
 
 
+def test_a_count_of_popped_messages_leaves_the_rest_at_once(rmq: Run, topic: str) -> None:
+    send(rmq, topic, *map(str, range(30)))
+    group = f"g_{topic}"
+    assert rmq("group", "mode", group, topic, "pop", "--yes").code == 0
+    consume = ("consume", topic, "-g", group, "--pop", "--from", "start", "-c", "10", "--json")
+    lines = [line for _ in range(3) for line in rmq(*consume).json_lines]
+    assert sorted(int(line["body"]) for line in lines) == list(range(30))
+    assert {line["reconsumeTimes"] for line in lines} == {0}
+
+
 def test_what_a_broker_refuses_is_no_empty_group(rmq: Run, topic: str) -> None:
     send(rmq, topic, "a")
     group = f"g_{topic}"[:120]
@@ -122,6 +132,8 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
         (("--exec", " "), ExitCode.USAGE),
         (("--jobs", "2"), ExitCode.USAGE),
         (("--broadcast", "--retries", "2"), ExitCode.USAGE),
+        (("--broadcast", "--pop"), ExitCode.USAGE),
+        (("--from", "@2024-01-01", "--pop"), ExitCode.USAGE),
         (("--idle", "nan"), ExitCode.USAGE),
     ],
 )
