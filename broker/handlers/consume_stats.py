@@ -10,6 +10,7 @@ from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.handling import Reply, Request
 from rmqcli.broker.net.turns import Pace, Turns, emptied_on_error
 from rmqcli.broker.services.clients import watch_session
+from rmqcli.broker.services.pop.revive import real_topic
 from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.bodies.offsets import QueryCorrectionOffsetBody
 from rmqcli.codec.bodies.stats import (
@@ -55,7 +56,9 @@ async def _stats(broker: BrokerContext, turns: Turns, group: str, topics: Iterab
 def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
     """Return True if the group is online without this topic: its offsets for the topic are obsolete."""
     online = broker.consumers.get(group)
-    return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
+    if online is None or not online.subscriptions:
+        return False
+    return not {topic, real_topic(group, topic)} & online.subscriptions.keys()
 
 
 async def _add_offsets(
@@ -79,12 +82,14 @@ async def _add_offsets(
 
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-    committed = max(0, broker.pops.position(group, topic, queue_id))
+    """Return the offsets of a group. As in Java's `ConsumerLagCalculator`, what is in flight is not consumed."""
+    in_flight, end = broker.pops.lent(group, topic, queue_id)
+    committed = max(0, broker.pops.position(group, topic, queue_id)) - in_flight
     last = broker.store.search.store_time(topic, queue_id, committed - 1) if committed else 0
     return OffsetWrapper(
         broker_offset=max(0, broker.store.search.max_offset(topic, queue_id)),
         consumer_offset=committed,
-        pull_offset=max(committed, broker.offsets.pulled(group, topic, queue_id)),
+        pull_offset=max(committed, end, broker.offsets.pulled(group, topic, queue_id)),
         last_timestamp=max(0, last),
     )
 

@@ -142,11 +142,11 @@ def consume(
     RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. A command that cannot be run (status 126 or 127)
     ends the consumption at once, and its message stays with the group. Brokers let a new group start at the
     beginning of a queue that is still small, regardless of --from. With --pop, brokers lend each message for
-    a minute, renewed while its command runs; `rmq group mode` lets all members share all queues. Ends with Ctrl-C (exit code 130), after
-    --count messages (with --exec: tries), or after --idle seconds without a message; then the exit code is 3
-    if some queues could not be read or some commands failed, 1 if all commands failed, and that of the
-    brokers' error if nothing was consumed. SIGTERM and SIGHUP also end it. The command leaves the group
-    before it ends, so that unfinished messages go to another member at once.
+    a minute, renewed while its command runs; `rmq group mode` lets all members share all queues. Ends with
+    Ctrl-C (exit code 130), after --count messages (with --exec: tries), or after --idle seconds without a
+    message; then the exit code is 3 if some queues could not be read or some commands failed, 1 if all
+    commands failed, and that of the brokers' error if nothing was consumed. SIGTERM and SIGHUP also end it.
+    The command leaves the group before it ends, so that unfinished messages go to another member at once.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.render import Output

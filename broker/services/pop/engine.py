@@ -297,6 +297,13 @@ class Pops:
         queue = self._known(group, topic, queue_id)
         return self._broker.offsets.query(group, topic, queue_id) if queue is None else queue.position
 
+    def lent(self, group: str, topic: str, queue_id: int) -> tuple[int, int]:
+        """Return how many messages before the next pop are in flight, and the offset behind all that were lent."""
+        position = self.position(group, topic, queue_id)
+        queue, block = self._known(group, topic, queue_id), self.orders.get((group, topic, queue_id))
+        end = position if block is None else max(position, block.offsets[-1] + 1)
+        return 0 if queue is None else len(queue.in_flight), end
+
     def steady_ms(self) -> int:
         """Return the time in which due times are kept."""
         return round(trio.current_time() * 1000) + self._ahead_ms
@@ -591,6 +598,9 @@ class Pops:
             topic, queues = needed_topic(broker, queue, message, attempts=attempts)
             if topic not in broker.topics:
                 return topic, queues
+            if topic != dlq_topic(queue.group) and broker.offsets.query(queue.group, topic, 0) < 0:
+                # Without an offset, the group would have no lag here while none of its members pops.
+                broker.offsets.commit(queue.group, topic, 0, max(0, broker.store.search.min_offset(topic, 0)))
             if not store_again(broker, queue, message, topic, point.pop_time, attempts=attempts):
                 return False
         self._done(queue, offset)

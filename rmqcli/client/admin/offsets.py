@@ -165,6 +165,9 @@ class OffsetAdmin(OffsetCalls, Area):
                 wrapper.last_timestamp,
                 owners.get(queue),
                 broadcasting,
+                None
+                if wrapper.pull_offset is None
+                else max(0, wrapper.pull_offset - wrapper.consumer_offset),
             )
             for queue, wrapper in stats.offset_table.items()
         ]

@@ -109,7 +109,8 @@ class NextMessage(NamedTuple):
 class QueueLag(NamedTuple):
     """One queue of a group. `consumer_offset` is None if nothing is committed.
 
-    `broadcasting`: each client keeps its offset itself, so the one at the broker says nothing.
+    `broadcasting`: each client keeps its offset itself, so the one at the broker says nothing. `in_flight`:
+    messages of the lag that clients have, pulled or popped, and have not consumed; None for brokers of 4.x.
 
     ```python
     (queue,) = await admin.offsets.lags("billing", "orders")
@@ -124,6 +125,7 @@ class QueueLag(NamedTuple):
     last_timestamp: int
     client_id: str | None = None
     broadcasting: bool = False
+    in_flight: int | None = None
 
     @property
     def lag_unknown(self) -> str | None:

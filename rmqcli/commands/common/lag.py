@@ -50,4 +50,7 @@ def warn_of_lost_topics(settings: Settings, group: str, queues: Sequence[QueueLa
 def lag_object(queue: QueueLag) -> dict[str, Any]:
     """Return the JSON object of one queue."""
     keys = [column.key for column in LAG_COLUMNS]
-    return dict(zip(keys, lag_row(queue), strict=True)) | {"minOffset": queue.min_offset}
+    return dict(zip(keys, lag_row(queue), strict=True)) | {
+        "minOffset": queue.min_offset,
+        "inFlight": queue.in_flight,
+    }

@@ -118,7 +118,9 @@ def _show(settings: Settings, found: GroupDescription) -> None:
         else "no clients"
     )
     lag = found.lag if found.lag_unknown is None else f"unknown ({found.lag_unknown})"
-    Output().line(f"group {found.name}: {state}, lag {lag}\n")
+    in_flight = sum(queue.in_flight or 0 for queue in found.queues)
+    part = f", {in_flight} of it in flight" if in_flight and found.lag_unknown is None else ""
+    Output().line(f"group {found.name}: {state}, lag {lag}{part}\n")
     if found.queues:
         show_table(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
     if found.connections:
