@@ -48,9 +48,10 @@ def test_a_count_leaves_the_rest_to_the_group(rmq: Run, topic: str) -> None:
     ]
 
 
-def test_a_count_of_popped_messages_leaves_the_rest_at_once(rmq: Run, topic: str) -> None:
+def test_a_count_of_popped_messages(rmq: Run) -> None:
+    topic, group = "lent_in_parts", "movers"
+    assert rmq("topic", "create", topic).code == 0
     send(rmq, topic, *map(str, range(30)))
-    group = f"g_{topic}"
     assert rmq("group", "mode", group, topic, "pop", "--yes").code == 0
     consume = ("consume", topic, "-g", group, "--pop", "--from", "start", "-c", "10", "--json")
     lines = [line for _ in range(3) for line in rmq(*consume).json_lines]
