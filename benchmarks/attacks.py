@@ -315,9 +315,10 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-def main() -> None:
+def main(attacks: Mapping[str, Attack]) -> None:
+    """Carry out the attack that the command line names."""
     name, where, seconds = sys.argv[1:]
-    attack = ATTACKS[name]
+    attack = attacks[name]
     host, _, port = where.rpartition(":")
     frames = list(attack.frames())
     ask_all((host, int(port)), attack.before())
@@ -327,4 +328,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(ATTACKS)

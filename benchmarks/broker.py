@@ -102,7 +102,7 @@ def pulls() -> Iterator[Measured]:
         sent = drive(address, send_frames("Bench"), 64, SECONDS)
         per_queue = int(sent.per_second * SECONDS / 4) - 100
         for kind, in_flight in product(SerializeType, (1, 4)):
-            frames = [_pull(n % 4, n // 4 * 32, kind) for n in range(per_queue // 32 * 4)]
+            frames = [pull_frame(n % 4, n // 4 * 32, kind) for n in range(per_queue // 32 * 4)]
             assert decode_frame(first_reply(address, frames[0])).code == 0
             rate = drive(address, frames, in_flight, SECONDS).per_second * 32
             name = f"pull 1 KB, 32 a reply, {HEADERS[kind]}, {in_flight} in flight"
@@ -161,7 +161,7 @@ def _raw_syncs(folder: Path, seconds: float) -> float:
         os.close(descriptor)
 
 
-def _pull(queue_id: int, offset: int, kind: SerializeType) -> bytes:
+def pull_frame(queue_id: int, offset: int, kind: SerializeType) -> bytes:
     header = PullMessageRequestHeader(
         consumer_group="TOOLS_CONSUMER",
         topic="Bench",

@@ -6,6 +6,7 @@ As that client does, it opens the windows again for each reply, and gives each c
 from __future__ import annotations
 
 import itertools
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -30,6 +31,7 @@ from rmqcli.codec.proxy.http2 import (
 )
 
 REPLY_BYTES = 100
+PAUSE_SECONDS = 0.004
 SEND = "/apache.rocketmq.v2.MessagingService/SendMessage"
 _INDEXED = {
     ":authority": "127.0.0.1:8081",
@@ -119,6 +121,24 @@ class GrpcConnection:
         assert size, "the server closed the connection"
         self._waiting = data[position:]
         return count
+
+
+def round_trips(
+    address: tuple[str, int], seconds: float, until: subprocess.Popen[bytes] | None = None
+) -> list[float]:
+    """Milliseconds of a send, one at a time, with short pauses; at most while `until` runs."""
+    calls, times = sends("Quiet"), []
+    deadline = time.monotonic() + seconds
+    with GrpcConnection(address) as connection:
+        connection.socket.settimeout(30)
+        while time.monotonic() < deadline and (until is None or until.poll() is None):
+            started = time.perf_counter()
+            connection.socket.sendall(next(calls))
+            while not connection.ended():
+                pass
+            times.append((time.perf_counter() - started) * 1000)
+            time.sleep(PAUSE_SECONDS)
+    return times
 
 
 def drive(address: tuple[str, int], calls: Iterator[bytes], in_flight: int, seconds: float) -> Rate:

@@ -50,10 +50,11 @@ def process(*command: str, **kwargs: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def cluster(store: Path | None = None, **settings: object) -> Iterator[dict[str, Any]]:
-    """Run `rmq up`; yield its addresses and `pid`."""
+def cluster(store: Path | None = None, *options: str, **settings: object) -> Iterator[dict[str, Any]]:
+    """Run `rmq up` with further options; yield its addresses and `pid`."""
     command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
     command += ["--store", str(store)] if store else []
+    command += options
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     with process(*command) as child:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ AFTER_SECONDS = 6.0
 """Longer than flushConsumerOffsetInterval."""
 LONGEST_SECONDS = 15.0
 PAUSE_SECONDS = 0.004
+RoundTrips = Callable[[Address, float, "subprocess.Popen[bytes] | None"], list[float]]
 TARGETS = {"quiet": "5 × quiet, 50 ms", BESIDE: ""}
 COMPUTE = "while True: sum(range(10_000))"
 
@@ -39,7 +40,7 @@ def neighbours() -> Iterator[Measured]:
     yield from _computing()
     for name in ATTACKS:
         with _cluster() as up:
-            yield from _under(name, _address(up), up["pid"])
+            yield from under(name, _address(up), up["pid"])
 
 
 @contextmanager
@@ -52,30 +53,38 @@ def _cluster() -> Iterator[dict[str, Any]]:
 def _computing() -> Iterator[Measured]:
     """Measure the same beside one and two processes that never talk to the broker."""
     with _cluster() as up:
-        quiet = percentile(round_trips(_address(up), QUIET_SECONDS), 99)
+        quiet = percentile(remoting_round_trips(_address(up), QUIET_SECONDS), 99)
         for count in (1, 2):
             with ExitStack() as stack:
                 for _ in range(count):
                     stack.enter_context(computing())
-                late = percentile(round_trips(_address(up), QUIET_SECONDS), 99)
+                late = percentile(remoting_round_trips(_address(up), QUIET_SECONDS), 99)
             yield Measured(f"beside {count} that compute, p99", late, "ms", late / quiet, "quiet")
 
 
-def _under(name: str, address: Address, pid: int) -> Iterator[Measured]:
-    round_trips(address, 0.5)
+def under(
+    name: str,
+    address: Address,
+    pid: int,
+    attacks: str = "benchmarks.attacks",
+    round_trips: RoundTrips | None = None,
+) -> Iterator[Measured]:
+    """Measure round trips of one client under an attack that a module names."""
+    round_trips = round_trips or remoting_round_trips
+    round_trips(address, 0.5, None)
     where = ":".join(map(str, address))
-    command = [*ASIDE, sys.executable, "-m", "benchmarks.attacks", name, where, str(ATTACK_SECONDS)]
+    command = [*ASIDE, sys.executable, "-m", attacks, name, where, str(ATTACK_SECONDS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as attacker:
         assert attacker.stdin is not None and attacker.stdout is not None
         attacker.stdout.readline()
-        bases = {"quiet": round_trips(address, QUIET_SECONDS)}
+        bases = {"quiet": round_trips(address, QUIET_SECONDS, None)}
         with computing():
-            bases[BESIDE] = round_trips(address, QUIET_SECONDS)
+            bases[BESIDE] = round_trips(address, QUIET_SECONDS, None)
         before = resident_mib(pid)
         attacker.stdin.close()
         during = round_trips(address, LONGEST_SECONDS, attacker)
         attacker.kill()
-    after = round_trips(address, AFTER_SECONDS)
+    after = round_trips(address, AFTER_SECONDS, None)
     for when, times in (("under", during), ("after", after)):
         middle = percentile(times, 50)
         yield Measured(f"{when} {name}, p50", middle, "ms", middle / percentile(bases["quiet"], 50), "quiet")
@@ -102,7 +111,7 @@ def _address(up: dict[str, Any]) -> Address:
     return host, int(port)
 
 
-def round_trips(
+def remoting_round_trips(
     address: Address, seconds: float, until: subprocess.Popen[bytes] | None = None
 ) -> list[float]:
     """Milliseconds of a send or a pull, one at a time, with short pauses; at most while `until` runs."""

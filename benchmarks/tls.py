@@ -23,7 +23,7 @@ from benchmarks.broker import cpu_of_one
 from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, resident_mib
 from benchmarks.load import connect, drive, send_frames
 from benchmarks.machines import place_attacker, place_client_and
-from benchmarks.neighbours import BESIDE, computing, percentile, round_trips
+from benchmarks.neighbours import BESIDE, computing, percentile, remoting_round_trips
 
 ROUNDS = 5
 HANDSHAKE_SECONDS = 3.0
@@ -95,9 +95,9 @@ def _half_open(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[
     """Round trips of a plain client while others begin handshakes and stop."""
     place_client_and(pid)
     before = resident_mib(pid)
-    quiet = median_of(lambda: percentile(round_trips(address, QUIET_SECONDS), 99), 3)
+    quiet = median_of(lambda: percentile(remoting_round_trips(address, QUIET_SECONDS), 99), 3)
     with computing():
-        shared = percentile(round_trips(address, QUIET_SECONDS), 99)
+        shared = percentile(remoting_round_trips(address, QUIET_SECONDS), 99)
     held = median_of(lambda: _beside_half_open(address, context), 3)
     name = f"p99 beside {HALF_OPEN:,} half-open handshakes"
     yield Measured(name, held, "ms", held / quiet, "quiet", TARGET)
@@ -108,7 +108,7 @@ def _half_open(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[
 def _beside_half_open(address: Address, context: ssl.SSLContext) -> float:
     """Return the p99 while they are opened, in ms."""
     with stopped_handshakes(address, context):
-        return percentile(round_trips(address, QUIET_SECONDS), 99)
+        return percentile(remoting_round_trips(address, QUIET_SECONDS), 99)
 
 
 @contextmanager

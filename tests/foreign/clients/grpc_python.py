@@ -115,6 +115,23 @@ def timed() -> None:
     sender.shutdown()
 
 
+def drained() -> None:
+    """Receives and acknowledges COUNT messages that it sends before, and how long that took."""
+    sender = producer()
+    for number in range(count):
+        sender.send(message(number, "x" * 1000))
+    sender.shutdown()
+    consumer = SimpleConsumer(configuration, group, {topic: FilterExpression("*")}, await_duration=5)
+    consumer.startup()
+    left, begun = count, time.perf_counter()
+    while left > 0:
+        for one in consumer.receive(16, 15) or []:
+            consumer.ack(one)
+            left -= 1
+    show(seconds=time.perf_counter() - begun)
+    consumer.shutdown()
+
+
 class Checker(TransactionChecker):  # type: ignore[misc]
     def check(self, one: Any) -> Any:
         show(checked=one.body.decode(), tag=one.tag, id=one.message_id)
