@@ -1,4 +1,5 @@
-"""The minimal gRPC server for the official client: h2 on trio, with fixed replies. Prints its port; ends on SIGTERM.
+"""The minimal gRPC server for the official client: h2 on trio, with fixed replies. Prints its port; ends on
+SIGTERM.
 
 Its messages have the size of those that a broker returns.
 """

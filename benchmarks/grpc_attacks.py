@@ -66,7 +66,7 @@ def small_bombs() -> Frames:
     block = hpack.Encoder().encode([(f"x-{n}", f"{n:0200}", True) for n in range(60)])
     begun = (
         frame(HEADERS, END_HEADERS, one, block[:MAX_FRAME]) + frame(RST_STREAM, 0, one, bytes(4))
-        for one in _streams(200)
+        for one in _streams(1000)
     )
     return [HELLO, *begun]
 
@@ -101,16 +101,15 @@ def empty_frames() -> Frames:
 
 
 def calls_of_nothing() -> Frames:
-    paths = (literal(b":path", b"/nothing/%d" % one) for one in range(5000))
+    paths = (literal(b":path", b"/nothing/%d" % one) for one in range(50_000))
     calls = (
         frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, path) for number, path in enumerate(paths)
     )
     return [HELLO, *calls]
 
 
-def again(connections: int, keeps: bool = False) -> Callable[[Address, Frames, float], None]:
-    """Send all on so many connections in turn; open another one in place of each that is closed or, unless it
-    `keeps` them, done."""
+def kept(connections: int) -> Callable[[Address, Frames, float], None]:
+    """Send all on so many connections in turn; open another one in place of each that the broker closes."""
 
     def run(address: Address, frames: Frames, seconds: float) -> None:
         data = b"".join(frames)
@@ -123,11 +122,11 @@ def again(connections: int, keeps: bool = False) -> Callable[[Address, Frames, f
                 sent[one] = 0
             for one in list(sent):
                 sent[one] += try_send(one, data[sent[one] : sent[one] + 65_536])
-                if _is_closed(one) or (sent[one] == len(data) and not keeps):
+                if _is_closed(one):
                     one.close()
                     del sent[one]
-            if keeps and all(count == len(data) for count in sent.values()):
-                time.sleep(0.05)
+            if all(count == len(data) for count in sent.values()):
+                time.sleep(0.01)
 
     return run
 
@@ -142,16 +141,16 @@ def _is_closed(connection: socket.socket) -> bool:
 
 
 ATTACKS: dict[str, Attack] = {
-    "resets of streams": Attack(resets, again(4)),
-    "windows of 0": Attack(shut_windows, again(50, keeps=True)),
-    "header blocks of 63 MB": Attack(bombs, again(4)),
-    "long header blocks": Attack(small_bombs, again(4)),
-    "10,240 idle streams": Attack(idle_streams, again(80, keeps=True)),
-    "half frames": Attack(half_frames, again(500, keeps=True)),
-    "half messages": Attack(half_messages, again(8, keeps=True)),
-    "continuations": Attack(continuations, again(4)),
-    "frames without content": Attack(empty_frames, again(4)),
-    "calls of unknown methods": Attack(calls_of_nothing, again(4)),
+    "resets of streams": Attack(resets, kept(4)),
+    "windows of 0": Attack(shut_windows, kept(50)),
+    "header blocks of 63 MB": Attack(bombs, kept(4)),
+    "long header blocks": Attack(small_bombs, kept(4)),
+    "10,240 idle streams": Attack(idle_streams, kept(80)),
+    "half frames": Attack(half_frames, kept(500)),
+    "half messages": Attack(half_messages, kept(8)),
+    "continuations": Attack(continuations, kept(4)),
+    "frames without content": Attack(empty_frames, kept(4)),
+    "calls of unknown methods": Attack(calls_of_nothing, kept(4)),
 }
 
 if __name__ == "__main__":

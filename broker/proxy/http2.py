@@ -380,6 +380,11 @@ class Http2Session(Session):
         _log.info("%s: %s closed: %s", self.server, self.peer_text, reason)
         self.close()
 
+    def ended(self) -> None:
+        super().ended()
+        self._new.clear()
+        self.http2.close()
+
     def _sent(self, count: int) -> None:
         super()._sent(count)
         if self._room and count:

@@ -20,7 +20,8 @@ from rmqcli.codec.errors import RemoteProtocolError
 MAX_FRAME: Final = 16 * 1024
 """Maximum length of a frame; the default of the protocol, which no end may exceed unasked."""
 MOST_STREAMS: Final = 128
-LONGEST_HEADERS: Final = 16 * 1024
+LONGEST_HEADERS: Final = 8 * 1024
+"""The default of gRPC."""
 WINDOW: Final = 64 * 1024
 CONNECTION_WINDOW: Final = 16 * 1024 * 1024
 """The bytes that a client may send before the connection is read again; its streams bound what is kept."""
@@ -166,17 +167,11 @@ class ServerConnection:
         self._last = 0
         self._received = 0
         self._send_window = self._initial_window = _USUAL_WINDOW
-        self._frames: dict[int, Callable[[int, int, bytes], None]] = {
-            DATA: self._on_data,
-            HEADERS: self._on_headers,
-            RST_STREAM: self._on_reset,
-            SETTINGS: self._on_settings,
-            PUSH_PROMISE: self._on_push,
-            PING: self._on_ping,
-            GOAWAY: self._on_goodbye,
-            WINDOW_UPDATE: self._on_window,
-            CONTINUATION: self._on_continuation,
-        }
+
+    def close(self) -> None:
+        """Drop the streams and hooks, whose references back would keep all until a full garbage collection."""
+        self.streams.clear()
+        del self._begin, self._write
 
     def greet(self) -> None:
         """Send the settings of this end."""
@@ -197,7 +192,6 @@ class ServerConnection:
             data = self._rest + data
         position = self._skip_preface(data) if self._preface else 0
         handled, size = 0, len(data)
-        frames = self._frames
         while size - position >= 9:
             high, low, kind, flags, stream = _HEAD.unpack_from(data, position)
             length = high << 8 | low
@@ -209,11 +203,11 @@ class ServerConnection:
                 break
             if self._block is not None and kind != CONTINUATION:
                 self._fail("a frame interrupts a header block")
-            handle = frames.get(kind)
+            handle = _FRAMES.get(kind)
             if handle is None:
                 self.idle += 1
             else:
-                handle(flags, stream & _LARGEST_WINDOW, data[begin:end])
+                handle(self, flags, stream & _LARGEST_WINDOW, data[begin:end])
             position = end
             # A header block may have to be decoded byte by byte.
             handled += 1 + (length >> 10 if kind in (HEADERS, CONTINUATION) else 0)
@@ -406,3 +400,16 @@ class ServerConnection:
     def ping(self) -> None:
         """Ask for a sign of life."""
         self._write(frame(PING, 0, 0, b"rmq-ping"))
+
+
+_FRAMES: Final[dict[int, Callable[[ServerConnection, int, int, bytes], None]]] = {
+    DATA: ServerConnection._on_data,
+    HEADERS: ServerConnection._on_headers,
+    RST_STREAM: ServerConnection._on_reset,
+    SETTINGS: ServerConnection._on_settings,
+    PUSH_PROMISE: ServerConnection._on_push,
+    PING: ServerConnection._on_ping,
+    GOAWAY: ServerConnection._on_goodbye,
+    WINDOW_UPDATE: ServerConnection._on_window,
+    CONTINUATION: ServerConnection._on_continuation,
+}

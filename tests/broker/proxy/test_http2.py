@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import h2.errors
 import pytest
 import trio
@@ -379,6 +382,25 @@ async def test_a_peer_that_is_gone_is_noticed(served: Served, autojump_clock: Mo
     await client.flush()  # from here on, nobody answers
     with trio.fail_after(3 * PING_SECONDS):
         assert await closed(stream)
+
+
+async def test_a_connection_leaves_nothing_that_only_a_garbage_collection_frees(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    client = await served.connect()
+    client.open("/slow", end=True)
+    stream = client.open("/chat")
+    await client.send(stream, b"hello")
+    await trio.testing.wait_all_tasks_blocked()
+    gone = weakref.ref(served.session())
+    gc.collect()
+    gc.disable()
+    try:
+        await client.stream.aclose()
+        await trio.sleep(1)
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_client_with_an_open_call_stays(served: Served, autojump_clock: MockClock) -> None:
