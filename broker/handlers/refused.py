@@ -35,6 +35,21 @@ REASONS: Final[Mapping[R, str]] = {
         ],
     ),
     **_because("the broker is no container of brokers", [R.ADD_BROKER, R.REMOVE_BROKER]),
+    R.SWITCH_TIMER_ENGINE: "timers are in the timer wheel, never in RocksDB",
+    **_because(
+        "the broker has no lite topics",
+        [
+            R.POP_LITE_MESSAGE,
+            R.LITE_SUBSCRIPTION_CTL,
+            R.ACK_LITE_MESSAGE,
+            R.GET_BROKER_LITE_INFO,
+            R.GET_PARENT_TOPIC_INFO,
+            R.GET_LITE_TOPIC_INFO,
+            R.GET_LITE_CLIENT_INFO,
+            R.GET_LITE_GROUP_INFO,
+            R.TRIGGER_LITE_DISPATCH,
+        ],
+    ),
     R.REGISTER_FILTER_SERVER: "there are no filter servers, as in 4.9",
 }
 

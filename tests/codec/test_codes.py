@@ -25,6 +25,7 @@ SAMPLES = [
     (RequestCode, 310, "SEND_MESSAGE_V2"),
     (RequestCode, 329, "DELETE_EXPIRED_COMMITLOG"),
     (RequestCode, 200151, "BATCH_ACK_MESSAGE"),
+    (RequestCode, 200079, "TRIGGER_LITE_DISPATCH"),
     (ResponseCode, 0, "SUCCESS"),
     (ResponseCode, 3, "REQUEST_CODE_NOT_SUPPORTED"),
     (ResponseCode, 22, "QUERY_NOT_FOUND"),
@@ -49,13 +50,13 @@ def test_numbers_and_names(table: type, number: int, name: str) -> None:
 
 
 def test_how_many_there_are() -> None:
-    assert len(RequestCode) == 157
+    assert len(RequestCode) == 170
     assert [int(language) for language in LanguageCode] == list(range(14))
     assert {code.value for code in ResponseCode} >= {
         *range(5),
         *range(10, 30),
         *range(200, 214),
-        *range(2000, 2017),
+        *range(2000, 2019),
     }
 
 
