@@ -20,14 +20,14 @@ def test_few_files_are_mapped_at_a_time(tmp_path: Path) -> None:
     for number in range(FILES):
         (tmp_path / file_name(number * 8)).write_bytes(bytes([number]) * 8)
     with LogViews(offset_files(tmp_path)) as views:
-        held = views.view(0)
+        held, second = views.view(0), views.view(1)
         for number in range(FILES):
             data, position = views.place(number * 8 + 1) or (b"", 0)
             assert (bytes(data), position) == (bytes([number]) * 8, 1)
             views.view(1)
         assert held == bytes(8)
-        assert views.view(1) is views.view(1)
-        del data
+        assert views.view(1) is second
+        del data, second
         # The held one was left out, and the second was always among the last that were used.
         assert len(of_log(tmp_path)) == MOST_MAPPED + 1
     del held
