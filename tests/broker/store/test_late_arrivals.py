@@ -68,9 +68,11 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=300_000)
     with loaded(config) as store:
         for number in range(0, 60, 6):
+            store.writer.begin_batch()
             store.writer.append(message(number))
             store.writer.append(with_keys(number + 1, 900))
             store.writer.append(message(number + 2))
+            store.writer.end_batch()
             for keys in (0, 2, 70, 600, 2500, -70, -2500) if number % 30 == 0 else ():
                 assert append_batch(store, PART_MESSAGES // 2, f"c{number}-{keys}", keys).status is PUT_OK
             assert append_batch(store, 4 * PART_MESSAGES, f"b{number}").status is PUT_OK
