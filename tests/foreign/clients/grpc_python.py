@@ -71,7 +71,7 @@ def producer(checker: Any = None) -> Any:
 
 
 def send() -> None:
-    """Messages of each kind but transactions."""
+    """Messages of each kind but transactions; delayed ones only with SECONDS."""
     sender = producer()
     for number in range(count):
         receipt = sender.send(message(number, "normal"))
@@ -80,7 +80,7 @@ def send() -> None:
         one = message(number, "fifo")
         one.message_group = f"group-{number % 4}"
         show(sent=f"fifo-{number}", id=sender.send(one).message_id)
-    for name in ("delayed", "recalled"):
+    for name in ("delayed", "recalled") if seconds else ():
         one = message(0, name)
         one.delivery_timestamp = int(time.time() + seconds)
         receipt = sender.send(one)
