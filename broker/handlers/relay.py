@@ -75,6 +75,8 @@ async def reset_offset(
             f"Timestamp: {header.timestamp}",
         )
     _refuse_old(group)
+    for queue, at in table.items():
+        broker.pops.move(header.group, queue.topic, queue.queue_id, at)
     notice = ResetOffsetRequestHeader(topic=header.topic, group=header.group, timestamp=header.timestamp)
     ext_fields, _ = RESET_CONSUMER_CLIENT_OFFSET.encode_request(notice, ResetOffsetBody())
     body = await turns.run(_reset_body(table, request.command.language))

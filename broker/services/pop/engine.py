@@ -297,6 +297,13 @@ class Pops:
         queue = self._known(group, topic, queue_id)
         return self._broker.offsets.query(group, topic, queue_id) if queue is None else queue.position
 
+    def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Let a group go on at another offset in a queue that it pops; clients that pop have no offsets."""
+        if self.in_flight.find(group, topic, queue_id) is not None:
+            self.orders.remove((group, topic, queue_id))
+            self._broker.offsets.commit(group, topic, queue_id, offset)
+            self.waiting.wake_group(topic, group)
+
     def lent(self, group: str, topic: str, queue_id: int) -> tuple[int, int]:
         """Return how many messages before the next pop are in flight, and the offset behind all that were lent."""
         position = self.position(group, topic, queue_id)

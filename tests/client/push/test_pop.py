@@ -11,6 +11,7 @@ import trio
 
 from rmqcli.broker.testing.in_memory import LOST
 from rmqcli.client import (
+    Admin,
     ClientInstance,
     ConsumeContext,
     ConsumeFromWhere,
@@ -26,6 +27,7 @@ from rmqcli.client import (
     Producer,
     PushConsumer,
     PushSettings,
+    ResetTarget,
 )
 from rmqcli.client.group.allocation import by_config
 from rmqcli.client.push.pop_queue import Loan, PopQueue
@@ -428,6 +430,24 @@ async def test_an_orderly_member_that_ends_returns_its_queues(
     bodies_of = [body for body, _ in one.of(0) + two.of(0)]
     assert bodies_of == list(range(30)) and 3 < len(one.calls) < 10
     assert {times for _, times in two.of(0)} == {0}
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_reset_moves_members_that_pop(
+    orderly: bool, cluster: WatchedCluster, autojump_clock: Any
+) -> None:
+    share(cluster)
+    sent, taken = fill(cluster, 20), Taken()
+    listener: Any = InOrder() if orderly else taken
+    options: Any = {"namesrv": NAMESRV, "open_stream": cluster.open_stream, "now_ms": now_ms}
+    async with consumer(cluster, listener, orderly=orderly, pop=True), Admin(**options) as admin:
+        await trio.sleep(30)
+        await admin.offsets.reset(
+            await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start")), settle=1
+        )
+        await trio.sleep(5)
+    heard = [b"%d" % body for _, body, _ in listener.calls] if orderly else taken.bodies
+    assert Counter(heard) == Counter(sent + sent) and in_flight(cluster) == 0
 
 
 async def test_an_orderly_dead_letter(cluster: WatchedCluster, autojump_clock: Any) -> None:
