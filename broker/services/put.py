@@ -71,7 +71,8 @@ def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
 def can_be_stored(topic: str) -> bool:
     """Return True if a record can hold the topic; the retry topic of a group with a long name can be too
     long."""
-    return 0 < len(topic.encode("utf-8", "replace")) <= MAX_TOPIC_BYTES and not {"/", "\0"} & set(topic)
+    size = len(topic) if topic.isascii() else len(topic.encode("utf-8", "replace"))
+    return 0 < size <= MAX_TOPIC_BYTES and "/" not in topic and "\0" not in topic
 
 
 def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> StoreMessage:

@@ -10,7 +10,7 @@ may have to wait for the disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -361,28 +361,24 @@ class Pops:
 
     # --- reading
 
-    def _sources(self, request: PopRequest) -> Iterator[_Source]:
+    def _sources(self, request: PopRequest) -> list[_Source]:
         """Return the queues that a pop looks at, in order."""
+        group, topic, rng = request.group, request.topic, self._broker.rng
+        is_retry_first = not request.order and rng.random() * RETRY_FIRST < 1
+        sources = self._queues_of(topic, NORMAL, request.queue_id)
         if request.order:
-            yield from self._queues_of(request.topic, NORMAL, request.queue_id)
-            return
-        is_retry_first = self._broker.rng.randrange(RETRY_FIRST) == 0
-        if not is_retry_first:
-            yield from self._queues_of(request.topic, NORMAL, request.queue_id)
-        for flag in (RETRY_V1, RETRY_V2):
-            yield from self._queues_of(pop_retry_topic(request.group, request.topic, flag), flag, ALL_QUEUES)
-        if is_retry_first:
-            yield from self._queues_of(request.topic, NORMAL, request.queue_id)
+            return sources
+        again = self._queues_of(pop_retry_topic(group, topic, RETRY_V1), RETRY_V1, ALL_QUEUES)
+        again += self._queues_of(pop_retry_topic(group, topic, RETRY_V2), RETRY_V2, ALL_QUEUES)
+        return again + sources if is_retry_first else sources + again
 
-    def _queues_of(self, topic: str, retry: str, queue_id: int) -> Iterator[_Source]:
+    def _queues_of(self, topic: str, retry: str, queue_id: int) -> list[_Source]:
+        if queue_id >= 0:
+            return [_Source(topic, retry, queue_id)]
         config = self._broker.topics.get(topic)
         count = 0 if config is None else config.read_queue_nums
-        if queue_id >= 0:
-            yield _Source(topic, retry, queue_id)
-        elif count > 0:
-            first = self._broker.rng.randrange(count)
-            for number in range(count):
-                yield _Source(topic, retry, (first + number) % count)
+        first = self._broker.rng.randrange(count) if count > 0 else 0
+        return [_Source(topic, retry, (first + number) % count) for number in range(count)]
 
     def _read(self, request: PopRequest) -> tuple[list[_Read], int]:
         """Return what a pop finds, and the number of messages that it leaves."""
