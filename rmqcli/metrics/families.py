@@ -59,6 +59,9 @@ OF_GROUP = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 GROUP_DIFF = Family("rocketmq_group_diff", "Messages of a topic that a group has not consumed", OF_GROUP)
 RETRY_DIFF = Family("rocketmq_group_retrydiff", "The same of the group's retry topic", OF_GROUP)
 ACCUMULATION = Family("rocketmq_message_accumulation", "Messages that a group has not consumed", GROUP)
+IN_FLIGHT = Family(
+    "rocketmq_consumer_inflight_messages", "Messages that clients have and have not consumed", GROUP
+)
 GROUP_COUNT = Family("rocketmq_group_count", "Running consumers of a group", ("group",))
 
 

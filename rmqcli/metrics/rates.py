@@ -21,6 +21,7 @@ from rmqcli.metrics.families import (
     DLQ_OFFSET,
     GROUP_COUNT,
     GROUP_DIFF,
+    IN_FLIGHT,
     LATENCY,
     PRODUCER_OFFSET,
     PRODUCER_SIZE,
@@ -113,23 +114,28 @@ def topic_samples(
 
 class _Total(NamedTuple):
     """Totals over the queues of a group on a broker; `oldest` is the earliest store time of a last consumed
-    message, 0 if no message waits.
+    message, 0 if no message waits. `in_flight` is None for brokers of 4.9, which do not report it.
     """
 
     stored: int = 0
     consumed: int = 0
     lag: int = 0
     oldest: int = 0
+    in_flight: int | None = None
 
     def plus(self, one: BrokerLag) -> _Total:
         offsets, oldest = one.offsets, self.oldest
         if one.lag and offsets.last_timestamp > 0:
             oldest = min(oldest or offsets.last_timestamp, offsets.last_timestamp)
+        in_flight = self.in_flight
+        if offsets.pull_offset is not None:
+            in_flight = (in_flight or 0) + max(0, offsets.pull_offset - max(0, offsets.consumer_offset))
         return _Total(
             self.stored + offsets.broker_offset,
             self.consumed + max(0, offsets.consumer_offset),
             self.lag + (one.lag or 0),
             oldest,
+            in_flight,
         )
 
 
@@ -151,6 +157,8 @@ def group_samples(
         yield Sample(CONSUMER_OFFSET, labels, total.stored)
         yield Sample(CONSUMED, labels, total.consumed)
         yield Sample(ACCUMULATION, labels, total.lag)
+        if total.in_flight is not None:
+            yield Sample(IN_FLIGHT, labels, total.in_flight)
         yield Sample(LATENCY, labels, max(0, now_ms - total.oldest) if total.oldest else 0)
     for (group, topic), lag in diffs.items():
         summary = groups.get(group)

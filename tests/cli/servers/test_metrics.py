@@ -66,6 +66,7 @@ def test_a_scrape(both: Run, consumed: str) -> None:
     labels = {"topic": consumed, "group": "metrics_group"}
     assert value(text, "rocketmq_consumer_offset", broker="broker-a", **labels) == 3
     assert value(text, "rocketmq_message_accumulation", **labels) == 2
+    assert value(text, "rocketmq_consumer_inflight_messages", **labels) == 2  # pulled, not consumed
     assert value(text, "rocketmq_group_diff", countOfOnlineConsumers="0", **labels) == 2
     assert value(text, "rocketmq_group_count", group="metrics_group") == 0
     documents = both("metrics", "show", "--json").json["metrics"]
