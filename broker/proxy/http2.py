@@ -300,16 +300,20 @@ class Http2Session(Session):
         try:
             for _ in self.http2.receive(data):
                 self._check_allowance()
-                if pace.is_over:
-                    self.flush()
-                    await pace.next()
+                await self._step(pace)
             for call in list(self._new):
                 self.start(call)
+                await self._step(pace)
         finally:
             self.in_batch = False
             self.flush()
         if self.http2.is_over:
             self.close()
+
+    async def _step(self, pace: Pace) -> None:
+        if pace.is_over:
+            self.flush()
+            await pace.next()
 
     def _check_allowance(self) -> None:
         """Raise RemoteProtocolError if the client resets streams, or sends frames for nothing, too often."""
