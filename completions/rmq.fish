@@ -932,7 +932,7 @@ complete --command rmq --condition '__rmq_at \' export\'' --long-option body-tex
 complete --command rmq --condition '__rmq_at \' export\'' --long-option compression --exclusive --arguments 'zstd snappy gzip lz4 brotli none' --description 'Compression: zstd, snappy, gzip, lz4, brotli or none. [default: zstd]'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option file-size --exclusive --description 'Maximum size of a file before compression. [default: 512M]'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option row-group-size --exclusive --description 'Maximum size of a row group before compression. [default: 64M]'
-complete --command rmq --condition '__rmq_at \' export\'' --long-option table --exclusive --description 'Add to a table instead, in one commit: delta:URI or iceberg:CATALOG.NAME.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option table --exclusive --description 'Add to a table instead, in one commit: delta:URI or iceberg:CATALOG.NAME; with {topic} in the name, to a table for each topic.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option follow --description 'With --table: continue, with a commit whenever there are new messages.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option every --exclusive --description 'With --follow: time between commits; default: 10. [at least 0.1]'
 complete --command rmq --condition '__rmq_at \' import\'' --short-option T --long-option topic --exclusive --arguments '(__rmq_names topics)' --description 'Topic to send to. [required]'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -25,6 +25,7 @@ from rmqcli.commands.export.writing import (
     rows_of_stores,
     text_of,
     topics_of_cluster,
+    topics_of_stores,
     working,
 )
 from rmqcli.extras import require
@@ -44,6 +45,7 @@ app = single_command()
 rmq export --topic orders -o @-1d --out orders/ --spark
 rmq export --topic 'order*' --topic payments --out lake/
 rmq export --topic orders --table delta:s3://lake/orders --follow --every 60
+rmq export --topic '*' --table 'delta:s3://lake/{topic}' --follow
 rmq export --topic orders --out orders/ --partition-by day --resume""",
     panels={
         "Selection": "--queue --tag --verify",
@@ -161,7 +163,7 @@ def export(
         raise usage_error("--jobs, --queue, --tag and --broker-name require --store")
     if spark.spark and jobs is not None:
         raise usage_error("--jobs cannot be combined with --spark; use --master 'local[N]'")
-    table.check(out, partition_by=bool(layout.partition_by), spark=spark.spark)
+    table.check(out, topics, partition_by=bool(layout.partition_by), spark=spark.spark)
     session = spark.session(verbose=settings.verbose)
     require(*(["spark", "numpy", "pyarrow", "pyspark"] if spark.spark else ["export", "numpy", "pyarrow"]))
     wanted = parse_range(range_text, now_ms())
@@ -180,7 +182,8 @@ def export(
     chosen = Selection(topics, wanted, queue, tag, verify, only_queued=table.table is not None)
     rows = rows_of_stores(store, broker_name or (), chosen) if store else None
     if table.table is not None:
-        export_to_table(settings, Source(topics, wanted, rows, jobs), table, files, resume=resume)
+        own = _rows_by_topic(store, broker_name or (), chosen) if store and table.is_for_each_topic else None
+        export_to_table(settings, Source(topics, wanted, rows, jobs, own), table, files, resume=resume)
         return
     assert place is not None
     target = _Target(place, files, resume, session)
@@ -191,6 +194,11 @@ def export(
     show(settings, summary)
     if summary.failed or summary.damaged:
         raise Ended(partial_code(done=True), summary=remedy(summary))
+
+
+def _rows_by_topic(stores: list[Path], names: Sequence[str], chosen: Selection) -> dict[str, list[StoreRows]]:
+    topics = topics_of_stores(stores, chosen.topics)
+    return {topic: rows_of_stores(stores, names, chosen._replace(topics=[topic])) for topic in topics}
 
 
 class _Target(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -114,7 +114,8 @@ class TableOptions(OptionGroup):
         Option(
             "--table",
             metavar="TABLE",
-            help="Add to a table instead, in one commit: delta:URI or iceberg:CATALOG.NAME.",
+            help="Add to a table instead, in one commit: delta:URI or iceberg:CATALOG.NAME; with {topic} in the "
+            "name, to a table for each topic.",
         ),
     ] = None
 
@@ -137,10 +138,16 @@ class TableOptions(OptionGroup):
         """The seconds between two commits; None: only one."""
         return (self.every or EVERY) if self.follow else None
 
-    def check(self, out: str | None, *, partition_by: bool, spark: bool) -> None:
+    @property
+    def is_for_each_topic(self) -> bool:
+        return "{topic}" in (self.table or "")
+
+    def check(self, out: str | None, topics: Sequence[str], *, partition_by: bool, spark: bool) -> None:
         """Raise a usage error unless either a table or a folder is named, with options that apply to it."""
         if (out is None) == (self.table is None):
             raise usage_error("specify where to export to: --out DIR or --table TABLE")
+        if self.is_for_each_topic and not topics:
+            raise usage_error("--table with {topic} requires --topic, which may be a pattern such as '*'")
         if self.table is None and (self.follow or self.every is not None):
             raise usage_error("--follow and --every require --table")
         if self.every is not None and not self.follow:

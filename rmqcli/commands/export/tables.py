@@ -1,15 +1,17 @@
-"""`rmq export --table`: one commit, or repeated ones."""
+"""`rmq export --table`: one commit, or repeated ones, to one table or to one for each topic."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from rmqcli.cli.errors import Ended, is_interrupt
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import partial_code, say_done
+from rmqcli.commands.common.outcome import end_partly, partial_code, say_done
 from rmqcli.commands.export.options import TableOptions
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.writing import text_of, topics_of_cluster, working
@@ -25,12 +27,31 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """The rows to export: of store folders, by `jobs` processes, or of topics of the cluster, also patterns."""
+    """The rows to export: of store folders, by `jobs` processes, or of topics of the cluster, also patterns.
+
+    `by_topic` are the rows of store folders for tables of their own.
+    """
 
     topics: list[str]
     wanted: OffsetRange
     stores: list[StoreRows] | None
     jobs: int | None
+    by_topic: Mapping[str, list[StoreRows]] | None = None
+
+    @property
+    def rest(self) -> Source:
+        """The rows to add to a table that has the beginning of the range already."""
+        from dataclasses import replace
+
+        from rmqcli.grammar.offset_range import OffsetRange
+
+        stores = self.stores and [
+            one._replace(rows=replace(one.rows, begin=None, begin_time=None)) for one in self.stores
+        ]
+        return self._replace(wanted=OffsetRange(), stores=stores)
+
+    def of(self, topic: str) -> Source:
+        return self._replace(topics=[topic], stores=None if self.by_topic is None else self.by_topic[topic])
 
 
 class _Work(NamedTuple):
@@ -44,26 +65,50 @@ class _Work(NamedTuple):
 def export_to_table(
     settings: Settings, source: Source, options: TableOptions, layout: Layout, *, resume: bool
 ) -> None:
-    """Add rows to a table in one commit. Report what was committed, even after Ctrl-C."""
-    from rmqcli.export.tables.naming import PACKAGES, format_of, table_of
+    """Add rows to each table in one commit. Report what was committed, even after Ctrl-C."""
+    from rmqcli.export.tables.naming import PACKAGES, format_of, name_for, table_of
 
-    assert options.table is not None
-    require("table", PACKAGES[format_of(options.table)])
+    name = options.table
+    assert name is not None
+    require("table", PACKAGES[format_of(name)])
     if not settings.verbose:
         _silence()
-    work = _Work(settings, source, table_of(options.table), layout, resume)
-    told = _Told(settings, work.table.shown)
+    is_one = not options.is_for_each_topic
+    told = _Told(settings, table_of(name).shown if is_one else name)
     try:
-        if options.period is not None:
-            _follow(work, told, options.period)
-        summary = _add(work, told)
-        show(settings, summary)
+        if is_one:
+            _export_to_one(_Work(settings, source, table_of(name), layout, resume), told, options.period)
+        else:
+
+            def work_of(topic: str) -> _Work:
+                return _Work(settings, source.of(topic), table_of(name_for(name, topic)), layout, resume)
+
+            _export_to_each(_Tables(settings, source, work_of, told), told, options.period)
     except BaseException as error:
         if is_interrupt(error):
             say_done(settings, error, [told.interrupted])
         raise
+
+
+def _export_to_one(work: _Work, told: _Told, period: float | None) -> None:
+    if period is not None:
+        _follow(work, told, period)
+    summary = _add(work, told)
+    show(work.settings, summary)
     if summary.failed or summary.damaged or summary.lost:
         raise Ended(partial_code(done=True), summary=remedy(summary))
+
+
+def _export_to_each(tables: _Tables, told: _Told, period: float | None) -> None:
+    """Add rows to the tables, once or repeatedly. A table that fails does not stop the others."""
+    from rmqcli.export.tables.run import feed
+
+    if period is not None:
+        feed(lambda _: tables.add_new(), lambda _: None, told.outage, every=period)
+    tables.add()
+    end_partly(tables.failed, done=True)
+    if tables.incomplete:
+        raise Ended(partial_code(done=True), summary=remedy(tables.incomplete[0]))
 
 
 def _silence() -> None:
@@ -75,17 +120,98 @@ def _silence() -> None:
 
 
 def _follow(work: _Work, told: _Told, every: float) -> NoReturn:
-    from dataclasses import replace
-
     from rmqcli.export.tables.run import feed
-    from rmqcli.grammar.offset_range import OffsetRange
 
-    # After the first commit, the table has the beginning of the range already.
-    stores = work.source.stores and [
-        one._replace(rows=replace(one.rows, begin=None, begin_time=None)) for one in work.source.stores
-    ]
-    rest = work._replace(source=work.source._replace(wanted=OffsetRange(), stores=stores), resume=True)
+    rest = work._replace(source=work.source.rest, resume=True)
     feed(lambda goes_on: _add(rest if goes_on else work, told), told.add, told.outage, every=every)
+
+
+class _Tables:
+    """A table for each topic. They are added to one after the other, so memory is that of one export.
+
+    `failed` are the errors of the last round by table, `incomplete` what it could not export as a whole.
+    """
+
+    def __init__(
+        self, settings: Settings, source: Source, work_of: Callable[[str], _Work], told: _Told
+    ) -> None:
+        self.failed: dict[str, Exception] = {}
+        self.incomplete: list[ExportSummary] = []
+        self._settings = settings
+        self._source = source
+        self._work_of = work_of
+        self._told = told
+        self._first: set[str] | None = None
+        self._begun: set[str] = set()
+
+    def add_new(self) -> ExportSummary:
+        """Add what is new, and report tables that failed. Raises the error of the first round if all failed."""
+        from rmqcli.export import ExportSummary
+
+        self.add()
+        for name, error in self.failed.items():
+            self._told.outage(error, name)
+        return ExportSummary("", 0, 0, 0, 0.0)
+
+    def add(self) -> None:
+        """Add to each table. Raises the first error if the tables of the first round all failed."""
+        self.failed, self.incomplete = {}, []
+        topics = self._add_stores() if self._source.by_topic is not None else run_async(self._add_topics)
+        if self._first is None:
+            if topics and len(self.failed) == len(topics):
+                raise next(iter(self.failed.values()))
+            self._first = set(topics)
+
+    def _add_stores(self) -> list[str]:
+        topics = list(self._source.by_topic or ())
+        for topic in topics:
+            with self._attempt(topic) as work:
+                self._tell(_add_stores(work, self._told))
+        return topics
+
+    async def _add_topics(self) -> list[str]:
+        from rmqcli.client import PullConsumer
+
+        async with PullConsumer(**self._settings.client_options) as consumer:
+            topics = await topics_of_cluster(consumer, self._source.topics)
+            for topic in topics:
+                with self._attempt(topic) as work:
+                    self._tell(await _add_new(consumer, work, self._told))
+        return topics
+
+    @contextmanager
+    def _attempt(self, topic: str) -> Iterator[_Work]:
+        """Yield what to add to the table of a topic, and note its error.
+
+        For topics of the first round, the range begins as the user said, until their first commit.
+        All messages of a topic that came later are new.
+        """
+        from rmqcli.client import ClientError
+        from rmqcli.codec.errors import CodecError
+        from rmqcli.export import ExportError
+        from rmqcli.export.from_topic.batches import first_error
+
+        work = self._work_of(topic)
+        if topic in self._begun or not (self._first is None or topic in self._first):
+            work = work._replace(source=work.source.rest)
+        if topic in self._begun:
+            work = work._replace(resume=True)
+        self._told.begin(None)
+        try:
+            yield work
+        except Exception as error:
+            reason = first_error(error)
+            if not isinstance(reason, (ClientError, CodecError, ExportError, OSError)):
+                raise
+            self.failed[work.table.shown] = reason
+        finally:
+            if self._told.may_have_committed:
+                self._begun.add(topic)
+
+    def _tell(self, summary: ExportSummary) -> None:
+        if summary.failed or summary.damaged or summary.lost:
+            self.incomplete.append(summary)
+        self._told.add(summary)
 
 
 class _Told:
@@ -96,9 +222,9 @@ class _Told:
         self._table = table
         self._rows = 0
         self._run: TableRun | None = None
-        self._outage = ""
+        self._outages: dict[str, str] = {}
 
-    def begin(self, run: TableRun) -> None:
+    def begin(self, run: TableRun | None) -> None:
         self._rows += self._rows_of_run
         self._run = run
 
@@ -106,16 +232,25 @@ class _Told:
     def _rows_of_run(self) -> int:
         return sum(file.rows for file in (self._run and self._run.added) or ())
 
+    @property
+    def may_have_committed(self) -> bool:
+        """True if the current run has committed, or if it is not known that it has not."""
+        return self._run is not None and (self._run.is_in_doubt or self._run.added is not None)
+
     def add(self, summary: ExportSummary) -> None:
-        self._outage = ""
+        for table in (self._table, summary.out):
+            self._outages.pop(table, None)
         if summary.rows or summary.failed or summary.damaged or summary.lost:
             show(self._settings, summary)
             Output().flush()
 
-    def outage(self, error: Exception) -> None:
-        if str(error) != self._outage:
-            warn(f"{error}; trying again")
-        self._outage = str(error)
+    def outage(self, error: Exception, table: str | None = None) -> None:
+        """Report an error, of one table among several if that is given, unless it is the same as before."""
+        text = str(error)
+        if text != self._outages.get(table or self._table):
+            shown = "" if table is None or text.startswith(table) else f"{table}: "
+            warn(f"{shown}{text}; trying again")
+        self._outages[table or self._table] = text
 
     @property
     def interrupted(self) -> str:

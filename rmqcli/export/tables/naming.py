@@ -1,8 +1,9 @@
-"""Names of tables on the command line: `delta:URI`, `iceberg:CATALOG.NAME`."""
+"""Names of tables on the command line: `delta:URI`, `iceberg:CATALOG.NAME`, also with `{topic}` in them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from rmqcli.export.errors import TableMismatch
 from rmqcli.export.tables.table import Table
@@ -31,3 +32,11 @@ def table_of(name: str) -> Table:
     from rmqcli.export.tables.delta import DeltaTable
 
     return DeltaTable(rest)
+
+
+def name_for(name: str, topic: str) -> str:
+    """Return the name of the table of a topic, which stands for `{topic}`.
+
+    In a URI, the percent signs of a topic are escaped.
+    """
+    return name.replace("{topic}", quote(topic, safe="") if "://" in name else topic)
