@@ -101,16 +101,17 @@ def _assigned(queues: Iterable[MessageQueue], topic: str, options: ReadOptions) 
 async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[int]]) -> Offsets:
     """Request a value for each queue, several at a time."""
     found: Offsets = {}
-    limit = trio.CapacityLimiter(AT_ONCE)
+    rest = iter(queues)
 
-    async def one(queue: MessageQueue) -> None:
-        async with limit:
+    # With a task per queue, 80,000 queues took 280 MiB; so they take 4.
+    async def some() -> None:
+        for queue in rest:
             found[queue] = await ask(queue)
 
     try:
         async with trio.open_nursery() as nursery:
-            for queue in queues:
-                nursery.start_soon(one, queue)
+            for _ in range(AT_ONCE):
+                nursery.start_soon(some)
     except ExceptionGroup as group:
         raise first_error(group) from None
     return found
