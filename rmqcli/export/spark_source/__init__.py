@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.codec.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from rmqcli.export.spark_source.offsets import behind_latest as behind_latest
     from rmqcli.export.spark_source.option_values import OptionError as OptionError
     from rmqcli.export.spark_source.planning import DataLoss as DataLoss
     from rmqcli.export.spark_source.source import RocketMQ as RocketMQ

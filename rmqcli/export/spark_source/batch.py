@@ -33,6 +33,7 @@ from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import plainly, reading
 from rmqcli.export.spark_source.planning import (
     for_all,
+    lose,
     offset_at,
     planned,
     queues_of,
@@ -122,6 +123,9 @@ class BatchReader(DataSourceReader):
         begins = await resolved(consumer, queues, start, "startingOffsets")
         ends = await resolved(consumer, queues, end, "endingOffsets")
         ranges = [QueueRange(queue, begins[queue], ends[queue]) for queue in queues]
+        for queue in sorted(start.offsets) if end.time is None and not end.times else ():
+            if begins[queue] > ends[queue]:
+                lose(f"{queue} starts at {begins[queue]}, but ends at {ends[queue]}", self.options)
         return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
 
     async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
@@ -161,8 +165,12 @@ def _milliseconds(micros: int | None) -> int | None:
 
 def _check_batch(options: ReadOptions) -> None:
     """Refuse limits of triggers, which a batch does not have, and ranges that are always empty."""
-    if options.max_offsets is not None:
-        raise OptionError("a batch has no triggers: maxOffsetsPerTrigger is for streams")
+    for name, given in (
+        ("maxOffsetsPerTrigger", options.max_offsets),
+        ("minOffsetsPerTrigger", options.min_offsets),
+    ):
+        if given is not None:
+            raise OptionError(f"a batch has no triggers: {name} is for streams")
     if options.start == Position(LATEST) or options.end == Position(EARLIEST):
         raise OptionError("a batch starts at earliest and ends at latest, or at offsets or times")
 

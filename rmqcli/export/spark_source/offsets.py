@@ -6,6 +6,7 @@ equal texts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,22 @@ def queues_from_json(nested: Any) -> Offsets:
                     raise ValueError(f"{offset!r} is not an offset")
                 found[MessageQueue(topic, broker, int(number))] = offset
     return found
+
+
+def behind_latest(source: Mapping[str, str]) -> dict[str, float]:
+    """Return the lag of a stream: the three metrics that Kafka's source reports, from a source of the progress.
+
+    A source without both offsets, as before the first batch, has no metrics.
+    """
+    if not source["endOffset"] or not source["latestOffset"]:
+        return {}
+    end, latest = (queues_from_json(json.loads(source[name])) for name in ("endOffset", "latestOffset"))
+    lags = [max(0, offset - end.get(queue, 0)) for queue, offset in latest.items()] or [0]
+    return {
+        "avgOffsetsBehindLatest": sum(lags) / len(lags),
+        "maxOffsetsBehindLatest": max(lags),
+        "minOffsetsBehindLatest": min(lags),
+    }
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:

@@ -14,7 +14,7 @@ from typing import Any
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import queues_from_json
-from rmqcli.grammar.values import GrammarError, parse_size
+from rmqcli.grammar.values import GrammarError, parse_duration_ms, parse_size
 
 
 class OptionError(ExportError, ValueError):
@@ -55,6 +55,13 @@ def to_seconds(name: str, text: str) -> float:
     if not 0 < seconds < math.inf:
         raise OptionError(f"{name}={text}: expected more than 0 seconds")
     return seconds
+
+
+def to_milliseconds(name: str, text: str) -> int:
+    milliseconds = parse_duration_ms(text)
+    if milliseconds is None:
+        raise OptionError(f"{name}={text}: expected a duration such as 10s, 5m or 1h30m")
+    return milliseconds
 
 
 def to_text(name: str, text: str) -> str:

@@ -27,6 +27,7 @@ from rmqcli.export.spark_source.option_values import (
     to_by_queue,
     to_compression,
     to_drop,
+    to_milliseconds,
     to_names,
     to_number,
     to_paths,
@@ -132,6 +133,8 @@ class ReadOptions:
     min_partitions: int | None = None
     max_partition_bytes: int = TASK_BYTES
     max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_trigger_delay_ms: int | None = None
     fail_on_data_loss: bool = True
     include_body: bool = True
     selector: str = "*"
@@ -156,7 +159,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The target of rows; `topic` is used for rows without one."""
+    """The target of rows; `topic` takes precedence over that of a row."""
 
     client: ClientOptions
     topic: str | None = None
@@ -179,6 +182,9 @@ _ALIASES = {
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself adds to those of a sink."""
 
+_TABLE = "option."
+"""The prefix of options of `CREATE TABLE`."""
+
 
 _Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
 """Option → argument and conversion of (name, text). The class has the default."""
@@ -198,6 +204,8 @@ _READ: _Table = {
     "minPartitions": ("min_partitions", to_positive),
     "maxPartitionBytes": ("max_partition_bytes", to_size),
     "maxOffsetsPerTrigger": ("max_offsets", to_positive),
+    "minOffsetsPerTrigger": ("min_offsets", to_positive),
+    "maxTriggerDelay": ("max_trigger_delay_ms", to_milliseconds),
     "failOnDataLoss": ("fail_on_data_loss", to_boolean),
     "includeBody": ("include_body", to_boolean),
     "selector": ("selector", to_text),
@@ -262,7 +270,12 @@ class _Named:
     def __init__(self, options: Mapping[str, str], known: Iterable[str], aliases: Mapping[str, str]) -> None:
         self.values: dict[str, str] = {}
         self.of_client: dict[str, str] = {}
-        for given, value in options.items():
+        if not options:
+            raise OptionError(
+                "no options are given. Spark hands those of CREATE TABLE to no Python data source: name them in the "
+                "query, FROM t WITH (namesrv = …), or use CREATE TEMPORARY VIEW v USING rocketmq OPTIONS (…)"
+            )
+        for given, value in _of_table(options).items():
             name = aliases.get(given.lower(), given.lower())
             if name.startswith("rocketmq."):
                 self.of_client[name.removeprefix("rocketmq.").replace("_", "")] = value
@@ -294,6 +307,15 @@ class _Named:
             _converted(_PRODUCER, self.of_client, "rocketmq."),
             tls if to_boolean("rocketmq.tls", self.of_client.get("tls", default)) else None,
         )
+
+
+def _of_table(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options of a table without its other properties; other options as they are.
+
+    CREATE TABLE hands in each option with a prefix, and again without it, among properties such as `owner`.
+    """
+    found = {name[len(_TABLE) :]: value for name, value in options.items() if name.lower().startswith(_TABLE)}
+    return found or options
 
 
 def _shown(name: str) -> str:
@@ -353,6 +375,12 @@ def _check(found: ReadOptions) -> None:
         raise OptionError("expected exactly one of subscribe, subscribePattern and assign, or path")
     if found.client is None:
         raise OptionError("namesrv is missing: host:port of the name server; several are separated by ;")
+    if found.max_trigger_delay_ms is not None and found.min_offsets is None:
+        raise OptionError("maxTriggerDelay is the longest wait for minOffsetsPerTrigger, which is missing")
+    if found.max_offsets is not None and found.max_offsets < (found.min_offsets or 0):
+        raise OptionError(
+            f"minOffsetsPerTrigger={found.min_offsets} is above maxOffsetsPerTrigger={found.max_offsets}"
+        )
     if found.selector_type == "SQL92":
         _check_expression(found.selector)
 

@@ -102,7 +102,7 @@ def outgoing(batch: Any, options: WriteOptions) -> Iterator[Outgoing]:
 
 
 def _message(row: Mapping[str, Any], options: WriteOptions) -> Message:
-    topic, body = row.get("topic") or options.topic, row["body"]
+    topic, body = options.topic or row.get("topic"), row["body"]
     if topic is None or body is None:
         raise ExportError(f"a row has no {'topic' if topic is None else 'body'}: {dict(row)}")
     tags = row.get("tags")

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from math import inf
+from time import monotonic
 from typing import Any
 
 import trio
@@ -19,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -43,6 +46,9 @@ from rmqcli.export.spark_source.planning import for_all, lose, planned, queues_o
 from rmqcli.export.spark_source.rows import Columns
 from rmqcli.render.output import warn
 
+MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+"""The default of `maxTriggerDelay`, as in Spark's Kafka source."""
+
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives on the driver while the stream runs; only `read` runs in executors."""
@@ -58,6 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.known: Offsets = {}
         self.committed: Offsets = {}
         self.sizes: dict[str, int] = {}
+        self.triggered = -inf
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
@@ -71,9 +78,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._noted(trio.run(reading, self.options, first_offsets))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of `maxOffsetsPerTrigger`."""
-        most = self.options.max_offsets
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """Return the limit of `maxOffsetsPerTrigger`, or else that of `minOffsetsPerTrigger`.
+
+        A Python data source has one limit only; `latestOffset` takes a second from the options.
+        """
+        most, least = self.options.max_offsets, self.options.min_offsets
+        if most is not None:
+            return ReadMaxRows(most)
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
+
+    @property
+    def _delay_ms(self) -> int:
+        chosen = self.options.max_trigger_delay_ms
+        return MAX_TRIGGER_DELAY_MS if chosen is None else chosen
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
@@ -94,10 +111,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commit_to_group(before)
         end = self._end(before)
         end = self._with_absent(before, end)
-        if isinstance(limit, ReadMaxRows):
+        if not isinstance(limit, ReadAllAvailable):
             begins = before | self._begins([queue for queue in end if queue not in before])
-            end = limited(begins, end, limit.max_rows)
+            if self._is_early(begins, end):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                end = limited(begins, end, limit.max_rows)
         return queues_to_json(end)
+
+    def _is_early(self, begins: Offsets, end: Offsets) -> bool:
+        """Return True if the next batch waits for `minOffsetsPerTrigger`. A query with a fixed end never waits."""
+        if self.options.min_offsets is None or self.target is not None:
+            return False
+        waiting = sum(max(0, offset - begins[queue]) for queue, offset in end.items())
+        now = monotonic()
+        if waiting < self.options.min_offsets and now < self.triggered + self._delay_ms / 1000:
+            return True
+        self.triggered = now
+        return False
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

@@ -15,6 +15,10 @@ from pyspark.sql import functions as f
 
 from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
+from rmqcli.export.spark_source.batch import BatchReader
+from rmqcli.export.spark_source.options import read_options
+from rmqcli.export.spark_source.planning import DataLoss
+from rmqcli.export.spark_source.rows import Columns, spark_schema
 from tests.export.spark_source.support import Place, Source, fill, places, pulled, says
 from tests.export.support import NOW, harm_another_topic, java_rows, write_timed
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
@@ -76,6 +80,53 @@ def test_ranges_of_offsets(source: Source, filled: str) -> None:
 def test_nothing_is_there(source: Source, filled: str) -> None:
     offsets = json.dumps({filled: {"broker-a": dict.fromkeys("0123", 25)}})
     assert found(source, subscribe=filled, startingOffsets=offsets) == []
+
+
+def test_a_start_behind_the_end(source: Source, filled: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As after a topic was deleted and created again: messages between are lost, not read already."""
+    offsets = json.dumps({filled: {"broker-a": {"0": 0, "1": 26, "2": 25, "3": 25}}})
+    options = {"namesrv": source.namesrv, "subscribe": filled, "startingOffsets": offsets}
+
+    def partitions(**more: str) -> int:
+        return len(
+            BatchReader(read_options({**options, **more}), Columns.wanted(spark_schema())).partitions()
+        )
+
+    with pytest.raises(
+        DataLoss, match="SourceBatch@broker-a:1 starts at 26, but ends at 25; set failOnDataLoss"
+    ):
+        partitions()
+    assert partitions(failOnDataLoss="false") == 1
+    assert "SourceBatch@broker-a:1 starts at 26, but ends at 25" in capsys.readouterr().err
+    assert partitions(endingTimestamp="1") == 0
+
+
+def test_tables_of_sql(source: Source, filled: str) -> None:
+    """A view has its options; a table needs them in each query, because Spark does not hand its own on."""
+    session = source.session
+    options = f"namesrv '{source.namesrv}', topic 'SourceSqlTable'"
+    fill(source.namesrv, "SourceSqlTable", [b"1"], queues=1)
+    session.sql(f"CREATE TEMPORARY VIEW orders (body binary) USING rocketmq OPTIONS ({options})")
+    try:
+        session.sql("INSERT INTO orders SELECT cast('2' as binary)")
+        assert [bytes(row.body) for row in session.sql("FROM orders ORDER BY body").collect()] == [b"1", b"2"]
+    finally:
+        session.catalog.dropTempView("orders")
+    session.sql(f"CREATE TABLE all_orders USING rocketmq OPTIONS ({options})")
+    try:
+        with pytest.raises(
+            PySparkException, match=r"no options are given\. Spark hands those of CREATE TABLE"
+        ) as caught:
+            session.sql("FROM all_orders").collect()
+        assert says(caught.value, "no options are given")
+        query = (
+            f"SELECT count(*) n FROM all_orders WITH (namesrv = '{source.namesrv}', topic = 'SourceSqlTable')"
+        )
+        assert session.sql(query).collect()[0].n == 2
+        named = {"namesrv": source.namesrv, "topic": "SourceSqlTable"}
+        assert session.read.options(**named).table("all_orders").count() == 2
+    finally:
+        session.sql("DROP TABLE all_orders")
 
 
 def test_ranges_of_times(source: Source, filled: str) -> None:

@@ -18,7 +18,7 @@ STEP = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTAL
 
 def test_the_page_prints_what_it_shows(spark: object, capsys: pytest.CaptureFixture[str]) -> None:
     steps = STEP.findall(PAGE.read_text())
-    assert sum(bool(shown) for _, shown in steps) == 4
+    assert sum(bool(shown) for _, shown in steps) == 5
     with embedded_in_thread() as running:
         names: dict[str, Any] = {"STORE": str(running.store_path)}
         for code, shown in steps:

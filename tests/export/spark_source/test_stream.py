@@ -9,10 +9,12 @@ import pytest
 import trio
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.client import Admin
 from rmqcli.export import spark_source
+from rmqcli.export.spark_source import behind_latest, stream
 from rmqcli.export.spark_source.options import read_options
 from rmqcli.export.spark_source.planning import DataLoss
 from rmqcli.export.spark_source.rows import Columns, spark_schema
@@ -86,6 +88,20 @@ def test_queues_that_are_added(source: Source, sink: Sink) -> None:
     assert [len(rows) for rows in sink.batches.values()] == [4, 5, 3]
 
 
+def test_topics_of_a_pattern_that_appear(source: Source) -> None:
+    """They are read from their beginning, although the stream began with what came."""
+    old, new = "StreamPatternOld", "StreamPatternNew"
+    fill(source.namesrv, old, NUMBERED[:2], queues=1)
+    running = reader(source, "", subscribePattern="StreamPattern.*")
+    start = running.initialOffset()
+    assert start == {old: {"broker-a": {"0": 2}}}
+    fill(source.namesrv, new, NUMBERED[:3], queues=1)
+    end = running.latestOffset(start, running.getDefaultReadLimit())
+    assert end == {**start, new: {"broker-a": {"0": 3}}}
+    (partition,) = running.partitions(start, end)
+    assert [row for batch in running.read(partition) for row in batch["topic"].to_pylist()] == [new] * 3
+
+
 def test_offsets_for_lag_tools(source: Source, sink: Sink) -> None:
     topic, group = "StreamGroup", "G_stream"
     fill(source.namesrv, topic, NUMBERED[:20], queues=2)
@@ -103,6 +119,7 @@ def test_the_progress_tells_the_latest_offsets(source: Source, sink: Sink) -> No
     fill(source.namesrv, topic, NUMBERED[:6], queues=2)
     progress = sink.run(source.stream(subscribe=topic, startingOffsets="earliest"))
     (told,) = progress[0]["sources"]
+    assert behind_latest(told)["maxOffsetsBehindLatest"] == 0
     assert told["endOffset"] == '{"StreamProgress": {"broker-a": {"0": 3, "1": 3}}}'
     assert told["numInputRows"] == 6
 
@@ -134,7 +151,8 @@ def test_messages_that_retention_took(source: Source, tmp_path: Path) -> None:
 
 
 def reader(source: Source, topic: str, **options: str) -> StreamReader:
-    found = read_options({"namesrv": source.namesrv, "subscribe": topic, **options})
+    named = {"subscribe": topic} if topic else {}
+    found = read_options({"namesrv": source.namesrv, **named, **options})
     return StreamReader(found, Columns.wanted(spark_schema()))
 
 
@@ -170,17 +188,46 @@ def test_a_queue_that_is_gone(source: Source, capsys: pytest.CaptureFixture[str]
 def test_what_came_later_is_not_available_now(source: Source) -> None:
     topic = "StreamNow"
     fill(source.namesrv, topic, NUMBERED[:4], queues=2)
-    stream = reader(source, topic, startingOffsets="earliest")
-    stream.prepareForTriggerAvailableNow()
+    now = reader(source, topic, startingOffsets="earliest")
+    now.prepareForTriggerAvailableNow()
     fill(source.namesrv, topic, NUMBERED[:4])
-    end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    end = now.latestOffset(now.initialOffset(), now.getDefaultReadLimit())
     assert end == {topic: {"broker-a": {"0": 2, "1": 2}}}
-    assert stream.reportLatestOffset() == {topic: {"broker-a": {"0": 4, "1": 4}}}
+    assert now.reportLatestOffset() == {topic: {"broker-a": {"0": 4, "1": 4}}}
+
+
+def test_a_batch_waits_for_messages(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`minOffsetsPerTrigger` holds a batch back, for `maxTriggerDelay` at most; an end that is fixed does not."""
+    topic = "StreamWaits"
+    clock = [0.0]
+    monkeypatch.setattr(stream, "monotonic", lambda: clock[0])
+    fill(source.namesrv, topic, NUMBERED[:4], queues=2)
+    options = {"minOffsetsPerTrigger": "3", "maxTriggerDelay": "10s", "startingOffsets": "earliest"}
+    lazy = reader(source, topic, **options)
+    limit = lazy.getDefaultReadLimit()
+    start = lazy.initialOffset()
+    before = lazy.latestOffset(start, limit)
+    assert before == {topic: {"broker-a": {"0": 2, "1": 2}}}
+    fill(source.namesrv, topic, NUMBERED[:2])
+    clock[0] = 9.9
+    assert lazy.latestOffset(before, limit) == before
+    clock[0] = 10
+    after = {topic: {"broker-a": {"0": 3, "1": 3}}}
+    assert lazy.latestOffset(before, limit) == after
+    fill(source.namesrv, topic, NUMBERED[:2])
+    assert lazy.latestOffset(after, limit) == after
+    assert lazy.latestOffset(after, ReadAllAvailable()) == {topic: {"broker-a": {"0": 4, "1": 4}}}
+    assert lazy.latestOffset(before, limit) == {topic: {"broker-a": {"0": 4, "1": 4}}}
+    both = reader(source, topic, **options, maxOffsetsPerTrigger="3")
+    both.triggered = 10
+    assert both.latestOffset(after, both.getDefaultReadLimit()) == after
+    both.prepareForTriggerAvailableNow()
+    assert both.latestOffset(after, both.getDefaultReadLimit()) == {topic: {"broker-a": {"0": 4, "1": 4}}}
 
 
 def test_a_commit_that_fails_is_only_said(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
-    stream = reader(source, "StreamCommit", groupId="G_stream")
-    stream.commit({"NoSuchTopicHere": {"broker-z": {"0": 1}}})
+    idle = reader(source, "StreamCommit", groupId="G_stream")
+    idle.commit({"NoSuchTopicHere": {"broker-z": {"0": 1}}})
     assert "rmq: the offsets of group G_stream were not committed: " in capsys.readouterr().err
 
 

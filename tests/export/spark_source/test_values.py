@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
@@ -25,6 +26,7 @@ from rmqcli.export.spark_source.offsets import (
     EARLIEST,
     LATEST,
     Position,
+    behind_latest,
     limited,
     queues_from_json,
     queues_to_json,
@@ -62,6 +64,25 @@ def test_what_is_not_given() -> None:
 )
 def test_the_names_of_the_older_connector(old: dict[str, str], new: dict[str, str]) -> None:
     assert read_options(old) == read_options(new)
+
+
+def test_the_options_of_a_table_stand_among_its_properties() -> None:
+    table = {f"option.{name}": value for name, value in LIVE.items()}
+    assert read_options({**LIVE, **table, "owner": "me", "provider": "rocketmq"}) == read_options(LIVE)
+    with pytest.raises(OptionError, match="subscripe: unknown option"):
+        read_options({**table, "option.subscripe": "T", "owner": "me"})
+
+
+def test_the_lag_of_a_stream() -> None:
+    def text(*numbers: int) -> str:
+        return json.dumps({"T": {"b": {str(queue): number for queue, number in enumerate(numbers)}}})
+
+    assert behind_latest({"endOffset": text(3, 7, 5), "latestOffset": text(4, 7, 5, 7)}) == {
+        "avgOffsetsBehindLatest": 2.0,
+        "maxOffsetsBehindLatest": 7,
+        "minOffsetsBehindLatest": 0,
+    }
+    assert behind_latest({"endOffset": text(1), "latestOffset": ""}) == {}
 
 
 def test_options_of_the_client() -> None:
@@ -144,6 +165,13 @@ def test_assigned_queues() -> None:
         ({**LIVE, "minPartitions": "0"}, "expected 1 or more"),
         ({**LIVE, "maxPartitionBytes": "0"}, "maxPartitionBytes 0: expected a size such as 64M"),
         ({**LIVE, "includeBody": "yes"}, "expected true or false"),
+        ({**LIVE, "maxTriggerDelay": "1m"}, "maxTriggerDelay is the longest wait for minOffsetsPerTrigger"),
+        ({**LIVE, "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1"}, "maxTriggerDelay=1: expected a dura"),
+        (
+            {**LIVE, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "minOffsetsPerTrigger=9 is above maxOffsetsPerTrigger=8",
+        ),
+        ({}, "no options are given. Spark hands those of CREATE TABLE to no Python data source"),
         ({**LIVE, "selectorType": "regex"}, "expected TAG or SQL92"),
         (
             {**LIVE, "selectorType": "SQL92", "selector": "a ="},
@@ -190,6 +218,7 @@ def test_what_cannot_be_meant(options: dict[str, str], text: str) -> None:
     ("given", "text"),
     [
         ({"maxOffsetsPerTrigger": "5"}, "a batch has no triggers: maxOffsetsPerTrigger is for streams"),
+        ({"minOffsetsPerTrigger": "5"}, "a batch has no triggers: minOffsetsPerTrigger is for streams"),
         ({"startingOffsets": "latest"}, "a batch starts at earliest"),
         ({"endingOffsets": "earliest"}, "a batch starts at earliest"),
     ],
@@ -267,6 +296,19 @@ async def test_one_error_of_several_queues() -> None:
     assert await for_all([queue("T", 0)], ask) == {queue("T", 0): 7}
     with pytest.raises(ConnectionLost):
         await for_all([queue("T", number) for number in range(40)], ask)
+
+
+async def test_many_queues_need_few_tasks() -> None:
+    living: list[int] = []
+
+    async def ask(place: MessageQueue) -> int:
+        living.append(trio.lowlevel.current_statistics().tasks_living)
+        await trio.lowlevel.checkpoint()
+        return place.queue_id
+
+    queues = [queue("T", number) for number in range(1000)]
+    assert await for_all(queues, ask) == {place: place.queue_id for place in queues}
+    assert max(living) < 100
 
 
 TIME = datetime(2026, 1, 2, tzinfo=UTC)

@@ -39,10 +39,16 @@ def test_every_column(source: Source) -> None:
     rows: list[Any] = [
         ("WriteOne", bytearray(b"\xff\x00"), "tag", ["k1", "k2"], {"a": "ä", "none": None}),
         ("WriteOne", bytearray(b"x" * 9000), None, None, None),
-        (None, bytearray(b"default"), "t", [], {"DELAY": "1"}),
     ]
     columns = "topic string, body binary, tags string, keys array<string>, properties map<string,string>"
+    write(source, source.session.createDataFrame(rows, columns))
+    # As in Kafka's sink, the option takes precedence over the column.
+    rows = [
+        (None, bytearray(b"default"), "t", [], {"DELAY": "1"}),
+        ("WriteOne", bytearray(b"elsewhere"), None, None, None),
+    ]
     write(source, source.session.createDataFrame(rows, columns), topic="WriteTwo")
+    assert b"elsewhere" in [message.body for message in pulled(source.namesrv, "WriteTwo")]
     first, second = sorted(pulled(source.namesrv, "WriteOne"), key=lambda message: len(message.body))
     assert (first.body, first.tags, first.keys, first.properties["a"]) == (
         b"\xff\x00",
