@@ -105,6 +105,8 @@ class BrokerContext:
     turns: Turns
     jobs: Jobs
 
+    grpc_port: int | None = field(default=None, init=False)
+    """The port for gRPC clients, while there is one."""
     timers: Timers = field(init=False)
     """The timer messages that wait; set once the context exists."""
     pops: Pops = field(init=False)

@@ -281,6 +281,7 @@ async def _run(
                 fast_failure=broker.fast_failure,
                 supervisor=supervisor,
                 tls=tls,
+                hint=partial(_http_hint, broker),
                 busy_poll=BusyPoll(lambda: broker.config.busy_poll_micros / 1e6) if network is TCP else None,
             )
             await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
@@ -302,3 +303,11 @@ async def _run(
             await stop.wait()
             with trio.move_on_after(UNREGISTER_SECONDS):
                 await registration.unregister()
+
+
+def _http_hint(broker: BrokerContext) -> str:
+    """Return the line for a client that speaks HTTP on the port of the broker."""
+    clients = "gRPC clients of RocketMQ 5 use"
+    if broker.grpc_port is None:
+        return f"this is the remoting port of a broker; {clients} another port, which --grpc opens"
+    return f"this is the remoting port of a broker; {clients} its port {broker.grpc_port}"

@@ -65,6 +65,12 @@ HANDLERS = by_code(
 )
 """The handlers by request code; other requests get response code 3, as in 5.x."""
 
+HTTP_HINT = (
+    "this is the port of a name server; gRPC clients of RocketMQ 5 use that of a proxy, or of a broker started "
+    "with --grpc (default: 8081)"
+)
+"""The line for clients that speak HTTP."""
+
 
 def bound_handlers(state: NameServerState) -> HandlerTable:
     """Return the handlers of one name server."""
@@ -126,6 +132,7 @@ async def open_name_server(
         supervisor=supervisor,
         tls=acceptor,
         turns=turns,
+        hint=lambda: HTTP_HINT,
     )
     try:
         async with open_services(supervisor) as services:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import trio
@@ -22,6 +22,7 @@ from rmqcli.broker.errors import RemoteClosed
 from rmqcli.broker.net.busy_poll import BusyPoll
 from rmqcli.broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable, RunTable
 from rmqcli.broker.net.fast_failure import FastFailure
+from rmqcli.broker.net.foreign import OFFERS_HTTP2, refuse_http, speaks_http
 from rmqcli.broker.net.limits import Newcomers, PartialFrames, ServerLimits
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
@@ -42,10 +43,10 @@ OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
 class Server:
     """Serves handlers on any number of listening sockets. `sessions` are the open connections.
 
-    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`,
-    `gate` and `fast_failure` are as in `Dispatcher`. Services are named after `name`. `turns` are those of
-    the event loop. `tls` must be loaded. Without `busy_poll`, the loop sleeps whenever there is nothing to
-    do.
+    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`,
+    `batches`, `gate` and `fast_failure` are as in `Dispatcher`. Services are named after `name`. `turns`
+    are those of the event loop. `tls` must be loaded. `hint` returns the line for clients that speak
+    HTTP. Without `busy_poll`, the loop sleeps whenever there is nothing to do.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Server:
         fast_failure: FastFailure | None = None,
         tls: TlsAcceptor | None = None,
         busy_poll: BusyPoll | None = None,
+        hint: Callable[[], str] = lambda: "HTTP is not served on this port",
     ) -> None:
         self.sessions: set[Session] = set()
         self._turns = turns or Turns()
@@ -73,6 +75,8 @@ class Server:
         self._supervisor = supervisor
         self._tls = tls or TlsAcceptor()
         self._busy_poll = busy_poll
+        self._hint = hint
+        self._has_hinted = False
         self._nursery: trio.Nursery | None = None
         self._partial_frames = PartialFrames(self._limits.max_partial_bytes)
         self._newcomers = Newcomers(self._limits.max_connections, Session.close)
@@ -220,6 +224,8 @@ class Server:
 
     async def _read(self, session: Session) -> None:
         data = await self._first(session)
+        if speaks_http(data):
+            await self._refuse_http(session, data)
         # Bound once, because the loop runs for each read of the connection.
         receive = session.transport.receive
         decode = session.connection.receive
@@ -254,11 +260,26 @@ class Server:
         """Return the first plain bytes of a connection, after a TLS handshake if its first byte opens one."""
         data = await session.transport.receive()
         if data[:1] == TLS_HANDSHAKE:
-            session.transport = await self._tls.secured(session.transport, data)
+            try:
+                session.transport = await self._tls.secured(session.transport, data)
+            except RemoteProtocolError as error:
+                if OFFERS_HTTP2 in data:
+                    self._warn_of_http(session, str(error))
+                raise
             return await session.transport.receive()
         if data and self._tls.refuses_plain:
             raise RemoteProtocolError("it does not speak TLS, which is required (tls.server.mode=enforcing)")
         return data
+
+    async def _refuse_http(self, session: Session, data: bytes) -> None:
+        self._warn_of_http(session, "it speaks HTTP")
+        await refuse_http(session.transport, data, self._hint())
+        raise RemoteProtocolError("it speaks HTTP")
+
+    def _warn_of_http(self, session: Session, problem: str) -> None:
+        if not self._has_hinted:
+            self._has_hinted = True
+            _log.warning("%s: %s: %s; %s", self._name, session.peer_text, problem, self._hint())
 
     def _request_flush(self, session: Session) -> None:
         self._unflushed.add(session)

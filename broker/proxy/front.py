@@ -139,7 +139,7 @@ async def open_front(
     `tls` has the TLS properties of the broker; without a certificate, one is generated. Raises OSError,
     ConfigError.
     """
-    acceptor = TlsAcceptor(tls, in_thread=in_thread, protocols=["h2"], generate=generated)
+    acceptor = TlsAcceptor(tls, in_thread=in_thread, generate=generated)
     await acceptor.load()
     listener = network.listen(host, port, broker.config.server_socket_backlog)
     try:
@@ -157,6 +157,8 @@ async def open_front(
             services.start("grpc releases", front.renewals.release_left)
             await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
-            yield listener.address[1]
+            broker.grpc_port = listener.address[1]
+            yield broker.grpc_port
     finally:
+        broker.grpc_port = None
         listener.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from rmqcli.broker.net.foreign import HTTP1
 from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.server import Server
 from rmqcli.broker.net.session import Session
@@ -15,6 +16,7 @@ from rmqcli.broker.supervisor import Services, Supervisor
 from rmqcli.codec.errors import RemoteProtocolError
 
 PING_SECONDS = 45.0
+HINT = "this port serves gRPC clients of RocketMQ 5, over HTTP/2"
 
 
 class GrpcServer(Server):
@@ -29,7 +31,9 @@ class GrpcServer(Server):
         turns: Turns | None = None,
         tls: TlsAcceptor | None = None,
     ) -> None:
-        super().__init__({}, limits=limits, name="grpc", supervisor=supervisor, turns=turns, tls=tls)
+        super().__init__(
+            {}, limits=limits, name="grpc", supervisor=supervisor, turns=turns, tls=tls, hint=lambda: HINT
+        )
         self._serve_call = serve
         self._grants = Grants()
 
@@ -60,6 +64,8 @@ class GrpcServer(Server):
             data = await self._first(session)
         if scope.cancelled_caught:
             raise RemoteProtocolError(f"its first bytes did not come within {STALLED_SECONDS:g} s")
+        if data[:4] in HTTP1:
+            await self._refuse_http(session, data)
         session.http2.greet()
         while data:
             session.is_active = session.is_heard = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
@@ -41,8 +41,8 @@ class TlsAcceptor:
     """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused.
 
     With `is_alone`, the name server is in this process and has the same entries, so it may refuse TLS as
-    well. `protocols` are those that clients negotiate (ALPN). Without a certificate, `generate` returns one
-    and its key in PEM for the first client that opens a handshake.
+    well. Without a certificate, `generate` returns one and its key in PEM for the first client that opens a
+    handshake.
     """
 
     def __init__(
@@ -54,13 +54,11 @@ class TlsAcceptor:
         handshake_seconds: float = HANDSHAKE_SECONDS,
         most_handshakes: int = MOST_HANDSHAKES,
         is_alone: bool = False,
-        protocols: Sequence[str] = (),
         generate: Callable[[], bytes] | None = None,
     ) -> None:
         self.config = TlsConfig()
         self._peers: ssl.SSLContext | None = None
         self._is_alone = is_alone
-        self._protocols = list(protocols)
         self._generate = generate
         self._entries = entries
         self._disk = disk
@@ -131,13 +129,8 @@ class TlsAcceptor:
 
     def _generated(self) -> ssl.SSLContext | None:
         if self._context is None and self._generate is not None:
-            return self._negotiating(context_of(self._generate()))
+            return _negotiating(context_of(self._generate()))
         return self._context
-
-    def _negotiating(self, context: ssl.SSLContext) -> ssl.SSLContext:
-        if self._protocols:
-            context.set_alpn_protocols(self._protocols)
-        return context
 
     def _load(self) -> None:
         config, unknown = load_tls(self._entries, self._disk)
@@ -146,7 +139,7 @@ class TlsAcceptor:
             _log.warning("unknown property %s is ignored", name)
         context, peers = server_context(config, self._disk), peer_context(config, self._disk)
         if context is not None:
-            context = self._negotiating(context)
+            context = _negotiating(context)
         self.config, self._context, self._peers = config, context, peers
 
     def _states(self, config: TlsConfig) -> dict[Any, FileState | None]:
@@ -163,3 +156,10 @@ class TlsAcceptor:
             _log.error("%s; new connections still get the previous certificate", error)
         else:
             _log.info("loaded %s again", ", ".join(map(str, self._files)))
+
+
+def _negotiating(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Accept HTTP/2 from clients that offer it: those of gRPC end the handshake otherwise, and those that
+    connect to a wrong port would not learn that."""
+    context.set_alpn_protocols(["h2"])
+    return context
