@@ -122,7 +122,7 @@ def _print(settings: Settings, asked: Asked, render: Callable[[MessageExt], byte
 
 
 def _count(settings: Settings, asked: Asked) -> Pulled:
-    from rmqcli.render.message_rows import MessageCounts
+    from rmqcli.render.message_counts import MessageCounts
 
     counts = MessageCounts()
     done = _pull(settings, asked, counts.add, quiet=False)

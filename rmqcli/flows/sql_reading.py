@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
-from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
+from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult
 from rmqcli.client.group.settings import check_at
 from rmqcli.codec.bodies.heartbeat import SubscriptionData
 from rmqcli.codec.codes import ResponseCode
@@ -40,6 +41,9 @@ from rmqcli.flows.reading import (
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
+
+if TYPE_CHECKING:
+    from rmqcli.client import PushConsumer
 
 SQL92 = "SQL92"
 _NOT_SUPPORTED = "does not support consumer to filter message"

@@ -113,6 +113,13 @@ def test_a_request_takes_no_construct_and_nothing_of_consumers() -> None:
     }
 
 
+def test_a_pull_takes_nothing_of_members_and_store_files() -> None:
+    command = [sys.executable, "-c", PROGRAM, "pull", "T", "-n", "127.0.0.1:1"]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines())
+    assert "rmqcli.client.pull.consumer" in modules
+    assert not [one for one in modules if one.startswith(("rmqcli.store", "rmqcli.client.push"))]
+
+
 def test_version_imports_nothing() -> None:
     out, modules = run_fresh("--version")
     assert out == version_text() + "\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.render import message_rows
-from rmqcli.render.message_rows import MessageCounts
+from rmqcli.render import message_counts
+from rmqcli.render.message_counts import MessageCounts
 from tests.cli.conftest import Run
 from tests.cli.messages import stored
 
@@ -34,7 +34,7 @@ def test_counts_of_a_topic(rmq: Run, topic: str) -> None:
 
 
 def test_tags_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_rows, "MAX_TAGS", 2)
+    monkeypatch.setattr(message_counts, "MAX_TAGS", 2)
     counts = MessageCounts()
     for number in range(5):
         counts.add(stored(properties={"TAGS": f"t{number}"}))
