@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.request import urlopen
 
-from rmqcli.metrics.server import Listener
+from rmqcli.http_server import Listener
 
 
 class Clock:
