@@ -12,7 +12,7 @@ _rmq_describe() {
     case "$1" in
         "")
             options+=" -V --version"
-            commands="send request recall pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
+            commands="send request recall pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
             ;;
         "send")
             options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
@@ -376,6 +376,10 @@ _rmq_describe() {
             values+=" --interval --filter --sort -c --count --columns"
             specs+=" --sort:=name,in,out,lag,change,eta"
             arguments="=groups,topics,brokers"
+            ;;
+        "console")
+            options+=" --host --port --open --token --interval --mask --no-bodies --max-body"
+            values+=" --host --port --interval --max-body"
             ;;
         "report")
             options+=" --out -b --broker --cluster --store --replace --verify --no-verify -j --jobs -c --count"
@@ -896,7 +900,7 @@ _rmq_describe() {
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            arguments="=send,request,recall,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
+            arguments="=send,request,recall,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

@@ -76,6 +76,9 @@ COMMANDS: dict[str, Entry] = {
     "top": Entry(
         "rmqcli.commands.top", "Administration", "Show the load of groups, topics or brokers, and its trend."
     ),
+    "console": Entry(
+        "rmqcli.commands.console", "Administration", "Show a cluster on a page that stays up to date."
+    ),
     "report": Entry(
         "rmqcli.commands.report", "Administration", "Write an HTML page about a cluster or a store folder."
     ),

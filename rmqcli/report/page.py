@@ -16,7 +16,7 @@ class Cell(NamedTuple):
 
     `exact` is the unrounded `text`, `kind` a class of the style sheet (number, name, ok, warn, fail, bar),
     and `share` the fraction of the largest value of its column, 0 to 1, drawn as a bar in the background.
-    `counts` are drawn as a line of bars.
+    `counts` are drawn as a line of bars. `href` is the address of another page, quoted.
     """
 
     text: str
@@ -24,6 +24,7 @@ class Cell(NamedTuple):
     kind: str = ""
     share: float | None = None
     counts: Sequence[int] = ()
+    href: str = ""
 
 
 class Heading(NamedTuple):
@@ -81,14 +82,25 @@ class Text(NamedTuple):
     text: str
 
 
-Block = Table | Plot | Card | Text
+class Code(NamedTuple):
+    """A text as it is, such as a body, under a label; newlines are kept. `copied`: a command for readers to copy."""
+
+    label: str
+    text: str
+    copied: bool = False
+
+
+Block = Table | Plot | Card | Text | Code
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """`links` are other forms of the section; that of the kind "here" is shown."""
+
     title: str
     blocks: Sequence[Block]
     intro: str = ""
+    links: Sequence[Cell] = ()
 
 
 class Tile(NamedTuple):

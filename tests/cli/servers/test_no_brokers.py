@@ -66,7 +66,7 @@ OF_OTHERS: tuple[str, ...] = (
     "mirror",
     "up",
 )
-OF_OTHERS += ("broker run", "metrics serve", "doctor", "check")
+OF_OTHERS += ("broker run", "console", "metrics serve", "doctor", "check")
 
 
 @asynccontextmanager

@@ -1,0 +1,231 @@
+"""The console over plain HTTP: its views, who gets them, and what hostile names and bodies do to them."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rmqcli.broker.testing.in_memory import embedded_in_memory
+from rmqcli.client import Admin, Producer
+from rmqcli.codec.message import Message
+from rmqcli.codec.message_queue import MessageQueue
+from rmqcli.console.content import Content
+from rmqcli.console.guard import Guard
+from rmqcli.console.html import document
+from rmqcli.console.overview import overview
+from rmqcli.console.server import open_console
+from rmqcli.console.shared import MAX_KEPT, Live, Readings
+from rmqcli.console.view import Console, Field, Form, View, address
+from rmqcli.report.page import Cell, Code, Section, Table
+from tests.report.pages import HOSTILE
+
+OURS = frozenset(("localhost",))
+WHOLE = Content()
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+def ask(port: int, path: str, method: str = "GET", **headers: str) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request(
+        method, path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+    found = connection.getresponse()
+    text = found.read().decode()
+    connection.close()
+    return Answer(found.status, dict(found.getheaders()), text)
+
+
+class Served(NamedTuple):
+    port: int
+    console: Console
+
+    async def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        return await trio.to_thread.run_sync(partial(ask, self.port, path, method, **headers))
+
+
+def console_of(admin: Admin, content: Content = WHOLE, interval: float = 5.0) -> Console:
+    return Console(
+        admin, "10.1.1.1:9876", "-n 10.1.1.1:9876", content, Live(admin, interval), Readings(interval)
+    )
+
+
+@asynccontextmanager
+async def served(content: Content = WHOLE, token: str | None = None) -> AsyncIterator[Served]:
+    async with (
+        embedded_in_memory() as cluster,
+        Admin(**cluster.client() | {"timeout": 3.0}) as admin,
+        Producer("senders", **cluster.client()) as producer,
+    ):
+        await admin.topics.create("orders")
+        body = b'{"name": "Ann <b>Lee</b>", "card": 4711}'
+        message = Message(
+            topic="orders", body=body, properties={"KEYS": "order-1", "email": "ann@example.com"}
+        )
+        await producer.send(message, queue=MessageQueue("orders", "broker-a", 0))
+        console = console_of(admin, content)
+        async with open_console("127.0.0.1", 0, console, Guard(OURS, token)) as port:
+            yield Served(port, console)
+
+
+PLACE = "/message?topic=orders&broker=broker-a&queue=0&offset=0"
+
+
+async def test_views() -> None:
+    async with served() as found:
+        overview_page = await found.get("/")
+        assert overview_page.status == 200
+        assert 'href="/topic?name=orders"' in overview_page.text
+        topic = await found.get("/topic?name=orders&key=order-1")
+        assert (topic.status, PLACE.replace("&", "&amp;") in topic.text) == (200, True)
+        assert "rmq topic delete orders -n 10.1.1.1:9876" in topic.text
+        message = await found.get(PLACE)
+        assert "&quot;card&quot;: 4711" in message.text and "ann@example.com" in message.text
+        assert "00000000  7b 22 6e 61" in (await found.get(f"{PLACE}&form=hex")).text
+        assert (await found.get("/topic?name=orders&range=bad")).status == 400
+        for path in (
+            "/nothing",
+            "/topic?name=absent",
+            "/group?name=absent",
+            f"{PLACE}9",
+            "/dead-letters?group=g",
+        ):
+            assert (await found.get(path)).status == 404, path
+        assert (await found.get("/", "POST")).status == 405
+        policy = message.headers["Content-Security-Policy"]
+        assert "default-src 'none'; script-src 'self'" in policy
+        assert "script-src 'self' '" not in policy
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (Content(is_masked=True), "Xxx &lt;x&gt;Xxx"),
+        (Content(is_hidden=True), "hidden"),
+        (Content(limit=9), "first 9 B"),
+    ],
+)
+async def test_bodies_are_masked_hidden_or_cut(content: Content, shown: str) -> None:
+    async with served(content) as found:
+        texts = [(await found.get(path)).text for path in (PLACE, f"{PLACE}&form=hex", "/topic?name=orders")]
+    assert shown in texts[0]
+    if content.limit > 9:
+        assert not [
+            text for text in texts if "Lee" in text or "4711" in text or "ann@" in text or "41 6e 6e" in text
+        ]
+    else:
+        assert "Lee" not in texts[0]
+
+
+async def test_other_sites_get_no_answer() -> None:
+    async with served() as found:
+        assert (await found.get("/", Host=f"evil.example:{found.port}")).status == 421
+        assert (await found.get("/", Host="localhost")).status == 200
+        assert (await found.get("/", Host="[::1]:80")).status == 200
+        assert (await found.get("/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")).status == 403
+
+
+async def test_a_token_is_needed_once() -> None:
+    async with served(token="secret") as found:
+        for path in ("/", "/events", "/console.js", "/?token=wrong"):
+            assert (await found.get(path)).status == 401, path
+        welcome = await found.get("//evil.example/?token=secret&filter=a")
+        assert (welcome.status, welcome.headers["Location"]) == (303, "/evil.example/?filter=a")
+        cookie = welcome.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert (await found.get("/", Cookie=cookie.partition(";")[0])).status == 200
+
+
+async def test_hostile_texts_are_text() -> None:
+    async with embedded_in_memory() as cluster, Admin(**cluster.client()) as admin:
+        console = console_of(admin)
+        cell = Cell(HOSTILE, HOSTILE, HOSTILE, href=address("/topic", name=HOSTILE))
+        field = Field("name", HOSTILE, HOSTILE, HOSTILE)
+        section = Section(
+            HOSTILE, [Table([], [[cell]]), Code(HOSTILE, HOSTILE, copied=True), Code(HOSTILE, HOSTILE)]
+        )
+        form = Form("/", HOSTILE, HOSTILE, [field], {"kept": HOSTILE}, HOSTILE)
+        page = document(
+            View(HOSTILE, HOSTILE, [(HOSTILE, cell)], form, sections=[section]), console.live, HOSTILE
+        )
+        assert console.command("x", "topic delete", HOSTILE) is None
+        assert console.command("x", "topic delete", "-a;rm") == Code(
+            "x", "rmq topic delete -n 10.1.1.1:9876 -- '-a;rm'", copied=True
+        )
+    assert page.count("<script") == page.count("</script>") == 1
+    assert not [one for one in page if (one < " " and one != "\n") or one == "\u202e"]
+
+
+async def test_viewers_hear_of_polls_of_which_there_is_one(autojump_clock: MockClock) -> None:
+    async with (
+        embedded_in_memory() as cluster,
+        Admin(**cluster.client()) as admin,
+        trio.open_nursery() as nursery,
+    ):
+        live = Live(admin, 5.0)
+        nursery.start_soon(live.run)
+        await trio.sleep(60)
+        assert live.number == 0  # nobody looks
+        assert await live.join() and await live.join()
+        await trio.sleep(11)
+        assert live.number == 3
+        assert await live.after(0) == 3
+        live.leave()
+        live.leave()
+        await trio.sleep(60)
+        assert live.number <= 4
+        live.close()
+        assert await live.after(live.number) is None
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_outage_is_told_and_ends(autojump_clock: MockClock) -> None:
+    async with embedded_in_memory() as cluster, Admin(**cluster.client() | {"timeout": 1.0}) as admin:
+        await admin.topics.create("orders")
+        console = console_of(admin)
+        await overview(console)
+        cluster.cut(cluster.namesrv, 20)
+        await trio.sleep(6)
+        page = document(await overview(console), console.live, "here")
+        assert "Outage since" in page and "orders" in page
+        await trio.sleep(60)
+        page = document(await overview(console), console.live, "here")
+        assert "The cluster answers again" in page
+
+
+async def test_readings_are_shared_and_bounded(autojump_clock: MockClock) -> None:
+    reads: list[int] = []
+
+    async def read() -> int:
+        reads.append(1)
+        await trio.sleep(1)
+        return len(reads)
+
+    readings = Readings(5.0)
+    async with trio.open_nursery() as nursery:
+        for _ in range(9):
+            nursery.start_soon(readings.get, "a", read)
+    assert len(reads) == 1
+    await trio.sleep(6)
+    assert await readings.get("a", read) == 2
+    for key in range(100):
+        await readings.get(key, read)
+    assert len(readings._entries) == MAX_KEPT
+
+
+async def test_a_port_in_use_is_an_error_of_its_own() -> None:
+    async with served() as found:
+        with pytest.raises(OSError):
+            async with open_console("127.0.0.1", found.port, found.console, Guard(OURS)):
+                raise AssertionError("two servers on one port")
