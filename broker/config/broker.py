@@ -245,6 +245,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     use_tls: bool = False
     # 5.x: code 222 accepts a queue and an offset; tools check whether a broker has this property.
     use_server_side_reset_offset: bool = True
+    # 5.x, where it is a property of the proxy and true: gRPC clients send to a topic only messages of its type.
+    enable_topic_message_type_check: bool = False
     # Not in Java: the port that clients are told, if a port forward leads from it to listenPort; 0: listenPort.
     advertised_port: int = 0
     # Not in Java: the second port, listenPort - 2, to which Java clients with a VIP channel send.

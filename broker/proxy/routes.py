@@ -23,8 +23,7 @@ from rmqcli.codec.ids import split_address
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import AddressScheme, Code, MessageType, Permission
 
-ACCEPTED = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION)
-"""Every topic takes messages of every type."""
+ALL_TYPES = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION)
 ALL_QUEUES = -1
 HTTPS_PORT, HTTP_PORT = 443, 80
 
@@ -66,6 +65,20 @@ def _topic(caller: Caller, name: str) -> TopicConfig:
     return known_topic(caller.broker, caller.session, name)
 
 
+def accepted_types(broker: BrokerContext, config: TopicConfig | None) -> tuple[MessageType, ...]:
+    """Return the types of the messages that a topic takes: all, unless the broker checks them."""
+    if not broker.config.enable_topic_message_type_check:
+        return ALL_TYPES
+    kind = type_name(config)
+    return ALL_TYPES if kind == "MIXED" else tuple(one for one in ALL_TYPES if one.name == kind)
+
+
+def type_name(config: TopicConfig | None) -> str:
+    """Return the attribute of a topic that says which messages it takes."""
+    attributes = None if config is None else config.attributes
+    return (attributes or {}).get("message.type", MessageType.NORMAL.name)
+
+
 def _numbers(config: TopicConfig) -> range:
     return range(max(config.read_queue_nums, config.write_queue_nums, 1))
 
@@ -85,7 +98,7 @@ def _queue(broker: BrokerContext, config: TopicConfig, topic: Any, number: int, 
         id=number,
         permission=permission,
         broker=messages.Broker(name=broker.name, id=0, endpoints=endpoints),
-        accept_message_types=ACCEPTED,
+        accept_message_types=accepted_types(broker, config),
     )
 
 

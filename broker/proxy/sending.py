@@ -13,8 +13,16 @@ from rmqcli.broker.net.handling import Request
 from rmqcli.broker.proxy.answers import OK, StatusError, code_of, common, of_refusal, status
 from rmqcli.broker.proxy.calling import Caller, handled, publish, ready, topic_name
 from rmqcli.broker.proxy.clients import transaction_id
-from rmqcli.broker.proxy.convert import full_name, milliseconds, plain_body, properties_of, queue_of_group
+from rmqcli.broker.proxy.convert import (
+    full_name,
+    milliseconds,
+    plain_body,
+    properties_of,
+    queue_of_group,
+    type_of,
+)
 from rmqcli.broker.proxy.http2 import in_task
+from rmqcli.broker.proxy.routes import accepted_types, type_name
 from rmqcli.broker.services.put import begin_flush, safely_stored, topics_at
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.store.values import AppendResult, StoreMessage
@@ -77,6 +85,7 @@ def _request(caller: Caller, topic: str, message: Any) -> Request[SendMessageReq
     Raises StatusError."""
     broker = caller.broker
     properties = properties_of(message, topic)
+    _check_type(broker, topic, type_of(properties))
     body = plain_body(message, broker.config.max_message_size)
     due, longest = message.system_properties.delivery_timestamp, broker.config.timer_max_delay_sec * 1000
     if milliseconds(due) - broker.now_ms() > longest:
@@ -98,6 +107,16 @@ def _request(caller: Caller, topic: str, message: Any) -> Request[SendMessageReq
         properties=text,
     )
     return Request(header, body, caller.command(RequestCode.SEND_MESSAGE_V2), caller.session)
+
+
+def _check_type(broker: BrokerContext, topic: str, kind: MessageType) -> None:
+    """Raise StatusError unless a topic takes messages of this type."""
+    config = broker.topics.get(topic)
+    if kind not in accepted_types(broker, config):
+        text = f"the expected type is {type_name(config)}, but actual type is {kind.name}"
+        raise StatusError(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"TopicMessageType validate failed, {text}"
+        )
 
 
 def _store(
@@ -168,6 +187,7 @@ async def recall_message(caller: Caller, request: Any) -> Any:
     """Take a delayed message back."""
     topic = topic_name(full_name(request.topic))
     caller.check(publish(topic))
+    _check_type(caller.broker, topic, MessageType.DELAY)
     header = RecallMessageRequestHeader(
         topic=topic, recall_handle=request.recall_handle, producer_group=topic
     )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.proxy.routes import accepted_types
 from rmqcli.client import Admin, PullConsumer
+from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import (
     AddressScheme,
@@ -425,3 +429,44 @@ async def test_a_pull_waits_for_a_message_that_it_wants(
             replies = await stub.stream("PullMessage", filter_expression=wanted, **poll)
         assert [one.message.body for one in replies[1:-1]] == [b"yes"]
         assert trio.current_time() - began == pytest.approx(10, abs=0.2)
+
+
+KINDS = {
+    MessageType.NORMAL: {},
+    MessageType.FIFO: {"message_group": "g"},
+    MessageType.DELAY: {"delivery_timestamp": messages.Timestamp(seconds=2_000_000_000)},
+    MessageType.TRANSACTION: {},
+}
+
+
+@pytest.mark.parametrize("attribute", [None, "FIFO", "UNSPECIFIED"])
+async def test_types_of_messages_are_checked_if_that_is_wanted(
+    nursery: trio.Nursery, autojump_clock: MockClock, attribute: str | None
+) -> None:
+    async with cluster_with_grpc(
+        enable_topic_message_type_check=True, timer_max_delay_sec=2**31 - 1
+    ) as cluster:
+        async with Admin(**cluster.client()) as admin:
+            given: Any = {} if attribute is None else {"attributes": f"+message.type={attribute}"}
+            await admin.topics.create("orders", **given)
+        stub = await connected(nursery, cluster)
+        name = attribute or "NORMAL"
+        allowed = {kind for kind in KINDS if name == kind.name}
+        route = await stub("QueryRoute", topic=topic("orders"))
+        assert {*route.message_queues[0].accept_message_types} == allowed
+        for kind, system in KINDS.items():
+            sent = await stub("SendMessage", messages=[message("orders", kind=kind, **system)])
+            if kind in allowed:
+                assert sent.status.code == Code.OK, sent.status
+            else:
+                assert sent.status.code == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+                assert f"the expected type is {name}, but actual type is {kind.name}" in sent.status.message
+        recalled = await stub("RecallMessage", topic=topic("orders"), recall_handle="no")
+        is_refused = recalled.status.code == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+        assert is_refused == (MessageType.DELAY not in allowed)
+
+
+def test_a_topic_of_a_java_store_may_have_mixed_types() -> None:
+    broker: Any = SimpleNamespace(config=BrokerConfig(enable_topic_message_type_check=True))
+    config = TopicConfig(topic_name="orders", attributes={"message.type": "MIXED"})
+    assert set(accepted_types(broker, config)) == set(KINDS)
