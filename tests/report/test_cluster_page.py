@@ -177,7 +177,9 @@ async def test_members_with_unlike_subscriptions(autojump_clock: MockClock) -> N
 def test_a_wide_table_scrolls_in_its_place() -> None:
     """A phone shows the page at its width: only the table moves."""
     page = of_cluster(cluster_reading())
-    assert page.count("<table>") == page.count('<div class="scroll" tabindex="0" role="region" aria-label="') > 0
+    assert (
+        page.count("<table>") == page.count('<div class="scroll" tabindex="0" role="region" aria-label="') > 0
+    )
     assert page.count("</table>\n</div>") == page.count("<table>")
     assert ".scroll { overflow-x: auto; }" in page
 
