@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.fast_failure import FastFailure, limits_of
 from rmqcli.broker.net.turns import Jobs, Turns
 from rmqcli.broker.store.config import StoreConfig
-from rmqcli.broker.system import NowMs, Timer
+from rmqcli.broker.system import MovableClock, NowMs, Timer
 from rmqcli.broker.tables import (
     ConsumerTable,
     DelayOffsets,
@@ -32,6 +33,7 @@ from rmqcli.broker.tables import (
     TopicTable,
 )
 from rmqcli.codec.bodies.config import DataVersion, TopicConfig
+from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.properties import encode_properties
 from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.remoting.reply_head import SendReplyFrames
@@ -170,6 +172,23 @@ class BrokerContext:
         """Sleep for this time, or until `now_ms` is moved."""
         with trio.move_on_after(seconds):
             await self.clock_moved.park()
+
+    def advance_clock(self, milliseconds: int) -> None:
+        """Move the clock of a test forward, so that what is due by then happens now.
+
+        Raises Refusal if `now_ms` is not a MovableClock, or cannot advance by so much.
+        """
+        if not isinstance(self.now_ms, MovableClock):
+            raise Refusal(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                "the clock of this broker does not move: only those of rmq up without --store, and of tests, do",
+            )
+        try:
+            self.now_ms.advance(milliseconds)
+        except ValueError as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        self.pops.hurry(milliseconds)
+        self.clock_moved.unpark_all()
 
     def offset_msg_id(self, physical_offset: int) -> str:
         """Return the id of the message at an offset, like `rmqcli.codec.ids.offset_msg_id`."""

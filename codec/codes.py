@@ -181,6 +181,8 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
+    # Not in RocketMQ: for tests, in a range that Java leaves free and that fits in the two bytes of binary headers.
+    ADVANCE_CLOCK = 31001
 
     # 5.4 and 5.5
     SWITCH_TIMER_ENGINE = 5001

@@ -532,7 +532,7 @@ _rmq_describe() {
             files+=" --store --config"
             ;;
         "broker")
-            commands="run status lag ping drain undrain config clean ha cold rocksdb container"
+            commands="run status lag ping drain undrain advance config clean ha cold rocksdb container"
             ;;
         "broker run")
             options+=" --config --set --host --port --advertise --store --check --grpc --metrics"
@@ -563,6 +563,11 @@ _rmq_describe() {
             options+=" --columns --sort --header --csv"
             values+=" --columns --sort"
             arguments="brokers"
+            ;;
+        "broker advance")
+            options+=" -b --broker --cluster"
+            values+=" -b --broker --cluster"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker config")
             commands="show set diff"

@@ -124,6 +124,7 @@ HANDLERS = by_code(
     serve(brokers_ops.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, admin_broker.unlimit_cold_data),
     serve(brokers_ops.GET_COLD_DATA_FLOW_CTR_INFO, admin_broker.cold_data),
     serve(brokers_ops.SET_COMMITLOG_READ_MODE, admin_broker.set_read_mode),
+    serve(brokers_ops.ADVANCE_CLOCK, admin_broker.advance_clock),
     serve(acl_ops.UPDATE_AND_CREATE_ACL_CONFIG, accounts.update_account),
     serve(acl_ops.DELETE_ACL_CONFIG, accounts.remove_account),
     serve(acl_ops.GET_BROKER_CLUSTER_ACL_INFO, accounts.account_files),

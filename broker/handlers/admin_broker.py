@@ -1,5 +1,5 @@
 """Administration of the broker itself: codes 25, 26, 28, 315, 329, 907, 908, 2001 to 2004 (Java class
-`AdminBrokerProcessor`)."""
+`AdminBrokerProcessor`), and 31001."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from rmqcli.codec.bodies.route import KVTable
 from rmqcli.codec.bodies.stats import BrokerStatsData
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.headers.brokers import (
+    AdvanceClockRequestHeader,
     GetBrokerConfigResponseHeader,
     ResetMasterFlushOffsetHeader,
     SetCommitLogReadModeRequestHeader,
@@ -332,6 +333,14 @@ def set_read_mode(
     broker.reconfigure(replace(broker.config, data_read_ahead_enable=READ_AHEAD[mode]))
     broker.store.barrier = broker.store.apply_read_ahead
     return Reply(remark=f"dataReadAheadEnable={str(READ_AHEAD[mode]).lower()}")
+
+
+def advance_clock(
+    broker: BrokerContext, request: Request[AdvanceClockRequestHeader, None]
+) -> Reply[None, None]:
+    """Move the clock of a test broker forward (code 31001, not in RocketMQ)."""
+    broker.advance_clock(request.header.milliseconds)
+    return Reply()
 
 
 def limit_cold_data(_broker: BrokerContext, _request: Request[None, dict[str, str]]) -> Reply[None, None]:

@@ -307,7 +307,7 @@ class Http2Session(Session):
         finally:
             self.in_batch = False
             self.flush()
-        if self.http2.is_over:
+        if self.http2.is_over and not self.calls:  # otherwise the client disconnects once they have ended
             self.close()
 
     async def _step(self, pace: Pace) -> None:
@@ -353,6 +353,11 @@ class Http2Session(Session):
         except Exception:  # a programming error ends this call, not the connection
             _log.exception("%s: %s: %s failed", self.server, self.peer_text, call.path)
             call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
+        except trio.Cancelled:
+            if trio.current_time() < call.deadline:
+                call.finish(GrpcStatus.UNAVAILABLE, "the server stops")
+                self.flush()
+            raise
         else:
             call.finish()
 

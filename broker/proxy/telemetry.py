@@ -69,6 +69,9 @@ async def telemetry(caller: Caller) -> None:
                     )
                 await _take(caller, client, decoded(messages.TelemetryCommand, data))
             nursery.cancel_scope.cancel()
+    except trio.Cancelled:
+        call.finish()  # an error would be one that nobody catches in a client of Node that has just been shut down
+        raise
     finally:
         if client.stream is call:
             client.stream = None

@@ -27,7 +27,7 @@ from rmqcli.broker.errors import ConfigError
 from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.node import open_broker
-from rmqcli.broker.system import NowMs, system_now_ms
+from rmqcli.broker.system import MAX_ADVANCE_MS, MovableClock, NowMs, system_now_ms
 from rmqcli.codec.ids import join_address
 from rmqcli.codec.store.delay_levels import DelayLevels
 from rmqcli.extras import GRPC, require
@@ -76,11 +76,12 @@ class Cluster:
         """Move the broker's clock forward by a duration in seconds, or as text (`90s`, `1h 30m`).
 
         Delayed messages and checks of transactions that are due then are sent at once. Clients stay
-        connected; their own clocks, and that of the name server, are not moved. Raises ValueError.
+        connected; their own clocks, and that of the name server, are not moved. Raises ValueError for a
+        duration that is negative or longer than a year.
         """
         milliseconds = _milliseconds(duration)
-        if milliseconds < 0:
-            raise ValueError(f"a clock only advances: {duration!r} is negative")
+        if not 0 <= milliseconds <= MAX_ADVANCE_MS:
+            raise ValueError(f"a clock only advances, by at most a year at once: {duration!r}")
         self.move_clock(milliseconds)
 
 
@@ -146,16 +147,6 @@ async def open_member(
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
-    ahead_ms = 0
-
-    def moved_now_ms() -> int:
-        return now_ms() + ahead_ms
-
-    def move_clock(milliseconds: int) -> None:
-        nonlocal ahead_ms
-        ahead_ms += milliseconds
-        broker.context.pops.hurry(milliseconds)
-        broker.context.clock_moved.unpark_all()
 
     def grpc() -> str:
         if grpc_address is None:
@@ -164,7 +155,7 @@ async def open_member(
             )
         return grpc_address
 
-    surroundings["now_ms"] = moved_now_ms
+    surroundings["now_ms"] = MovableClock(now_ms)
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(
             open_broker(config, disk=disk, needs_vip=False, **surroundings)
@@ -182,7 +173,7 @@ async def open_member(
         if grpc_port is not None:
             grpc_address = await open_grpc(grpc_port)
         names = config.broker_name, config.broker_cluster_name
-        yield Cluster(namesrv, broker.address, root, *names, move_clock, open_grpc, grpc)
+        yield Cluster(namesrv, broker.address, root, *names, broker.context.advance_clock, open_grpc, grpc)
 
 
 @contextmanager

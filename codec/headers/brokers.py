@@ -11,6 +11,10 @@ class AddBrokerRequestHeader(Header, frozen=True, kw_only=True):
     config_path: str | None = None
 
 
+class AdvanceClockRequestHeader(Header, frozen=True, kw_only=True):
+    milliseconds: Int64
+
+
 class CheckRocksdbCqWriteProgressRequestHeader(Header, frozen=True, kw_only=True):
     topic: str
     check_store_time: Int64 | None = None

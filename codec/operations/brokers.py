@@ -33,5 +33,6 @@ UPDATE_COLD_DATA_FLOW_CTR_CONFIG: Final = Operation(R.UPDATE_COLD_DATA_FLOW_CTR_
 REMOVE_COLD_DATA_FLOW_CTR_CONFIG: Final = Operation(R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, "A→B", request_body=bytes, access=(on_cluster(UPDATE),))
 GET_COLD_DATA_FLOW_CTR_INFO: Final = Operation(R.GET_COLD_DATA_FLOW_CTR_INFO, "A→B", reply_body=bytes, access=(on_cluster(GET),))
 SET_COMMITLOG_READ_MODE: Final = Operation(R.SET_COMMITLOG_READ_MODE, "A→B", request=brokers.SetCommitLogReadModeRequestHeader, access=(on_cluster(UPDATE),))
+ADVANCE_CLOCK: Final = Operation(R.ADVANCE_CLOCK, "A→B", request=brokers.AdvanceClockRequestHeader, access=(on_cluster(UPDATE),))
 REGISTER_FILTER_SERVER: Final = Operation(R.REGISTER_FILTER_SERVER, "FS→B", request=brokers.RegisterFilterServerRequestHeader, reply=brokers.RegisterFilterServerResponseHeader)
 REGISTER_MESSAGE_FILTER_CLASS: Final = Operation(R.REGISTER_MESSAGE_FILTER_CLASS, "C→FS", request=brokers.RegisterMessageFilterClassRequestHeader, request_body=bytes)

@@ -10,6 +10,7 @@ from typer import Option
 
 from rmqcli.broker.config import BrokerConfig, NamesrvConfig
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
+from rmqcli.broker.system import MovableClock, NowMs, system_now_ms
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address
@@ -85,7 +86,8 @@ def up(
     Clients on other machines, or outside a container, need an address that they can reach: --advertise HOST
     tells them HOST and listens on all addresses, --advertise HOST:PORT also tells them the port of a port
     forward. --host IP listens on one address. With --json, prints one line when both accept connections:
-    {"namesrv": "...", "broker": "...", "store": "..."}.
+    {"namesrv": "...", "broker": "...", "store": "..."}. Without --store, `rmq broker advance` moves the clock
+    of the broker.
     """
     from rmqcli.broker.config.servers import java_name
     from rmqcli.broker.disk.temporary import remove_abandoned, temporary_folder
@@ -109,7 +111,15 @@ def up(
         ports = _Ports(namesrv_port, metrics, grpc)
         run_until_stopped(
             lambda servers: _start(
-                servers, settings, listening, broker, ports, _Tls(of_namesrv, of_broker), configuration
+                servers,
+                settings,
+                listening,
+                broker,
+                ports,
+                _Tls(of_namesrv, of_broker),
+                configuration,
+                # Tests may move the clock, but not that of messages that are kept.
+                MovableClock() if store is None else system_now_ms,
             ),
             until_eof=until_eof,
         )
@@ -138,6 +148,7 @@ async def _start(
     ports: _Ports,
     tls: _Tls,
     configuration: Configuration,
+    now_ms: NowMs,
 ) -> None:
     import msgspec
 
@@ -152,7 +163,11 @@ async def _start(
     config = msgspec.structs.replace(config, namesrv_addr=join_address(local, namesrv.port))
     address = f"{host}:{config.listen_port}"
     broker = await opened(
-        stack, open_broker(config, needs_vip=False, tls=tls.broker), "the broker", address, "--port"
+        stack,
+        open_broker(config, now_ms=now_ms, needs_vip=False, tls=tls.broker),
+        "the broker",
+        address,
+        "--port",
     )
     port = broker.context.config.listen_port
     if listening.advertise is None:

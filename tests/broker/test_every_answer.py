@@ -311,6 +311,7 @@ CASES: Mapping[RequestCode, Case] = {
     R.SET_COMMITLOG_READ_MODE: case(
         {"READ_AHEAD_MODE": "1"}, after(lambda c: not c.config.data_read_ahead_enable)
     ),
+    R.ADVANCE_CLOCK: case({"milliseconds": "1"}, refused("the clock of this broker does not move")),
     R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G=1\n"),
     R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G"),
     R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('"configTable":{},"coldDataFlowControlEnable":false')),

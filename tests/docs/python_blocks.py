@@ -1,4 +1,4 @@
-"""The programs of docs/testing.md."""
+"""The programs of docs/testing.md and other pages."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ FRAMEWORKS = {"test_with_pytest_asyncio.py", "test_with_anyio.py", "test_service
 """Test files that need packages which are not of this project: tests/foreign runs them."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: Path = PAGE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -57,23 +56,3 @@ def test_the_program_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
     (program,) = (block for block in blocks("python") if not block.startswith("#"))
     done = run("-c", program, folder=tmp_path)
     assert (done.stdout, done.returncode) == (blocks("text")[0], 0), done.stderr
-
-
-def test_the_cluster_of_the_page_starts_and_stops_in_node(tmp_path: Path) -> None:
-    (tmp_path / "cluster.mjs").write_text(blocks("javascript")[0])
-    (tmp_path / "main.mjs").write_text(
-        'import { startCluster } from "./cluster.mjs";\n'
-        "const cluster = await startCluster();\n"
-        "console.log(cluster.namesrv);\n"
-        "cluster.stop();\n"
-    )
-    done = subprocess.run(
-        ["node", "main.mjs"],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0 and done.stdout.startswith("127.0.0.1:"), done.stderr

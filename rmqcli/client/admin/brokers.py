@@ -12,10 +12,11 @@ from rmqcli.codec.bodies.config import encode_properties_text
 from rmqcli.codec.bodies.route import ClusterInfo
 from rmqcli.codec.bodies.stats import BrokerStatsData, OffsetWrapper
 from rmqcli.codec.codes import MASTER_ID
-from rmqcli.codec.headers.brokers import ViewBrokerStatsDataRequestHeader
+from rmqcli.codec.headers.brokers import AdvanceClockRequestHeader, ViewBrokerStatsDataRequestHeader
 from rmqcli.codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.brokers import (
+    ADVANCE_CLOCK,
     DELETE_EXPIRED_COMMITLOG,
     GET_BROKER_CONFIG,
     GET_BROKER_RUNTIME_INFO,
@@ -195,6 +196,17 @@ class BrokerAdmin(Area):
         """
         valid(encode_properties_text, values)
         return await self.change(seats, UPDATE_BROKER_CONFIG, None, dict(values))
+
+    async def advance_clock(self, seats: Mapping[str, str], milliseconds: int) -> TopicChange:
+        """Move the clocks of test brokers forward: of `rmq up` without a kept store, and of embedded clusters
+        (code 31001).
+
+        What is due by then happens at once: timers, delay levels, invisible messages, checks of transactions.
+        Other brokers refuse with NotSupported.
+        """
+        return await self.change(
+            seats, ADVANCE_CLOCK, AdvanceClockRequestHeader(milliseconds=milliseconds), None
+        )
 
     async def clean(self, seats: Mapping[str, str], what: Cleaning) -> TopicChange:
         """Make brokers remove consume queues of deleted topics or expired files of the commit log.

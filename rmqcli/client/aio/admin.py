@@ -130,6 +130,7 @@ class BrokerAdmin(Area[TrioBrokerAdmin]):
     statistics = hosted(TrioBrokerAdmin.statistics)
     configs = hosted(TrioBrokerAdmin.configs)
     set_config = hosted(TrioBrokerAdmin.set_config)
+    advance_clock = hosted(TrioBrokerAdmin.advance_clock)
     clean = hosted(TrioBrokerAdmin.clean)
     summaries = hosted(TrioBrokerAdmin.summaries)
 

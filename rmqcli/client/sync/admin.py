@@ -130,6 +130,7 @@ class BrokerAdmin(Area[TrioBrokerAdmin]):
     statistics = blocking(TrioBrokerAdmin.statistics)
     configs = blocking(TrioBrokerAdmin.configs)
     set_config = blocking(TrioBrokerAdmin.set_config)
+    advance_clock = blocking(TrioBrokerAdmin.advance_clock)
     clean = blocking(TrioBrokerAdmin.clean)
     summaries = blocking(TrioBrokerAdmin.summaries)
 

@@ -1,4 +1,4 @@
-"""`rmq broker clean`, `drain`, `undrain`, `cold`, `rocksdb` and `container`."""
+"""`rmq broker clean`, `drain`, `undrain`, `cold`, `rocksdb`, `container` and `advance`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers, with_feature
 from rmqcli.commands.common.configuration import DryRunOption
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
+from rmqcli.grammar.values import parse_duration_ms
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import BROKER, GROUP, Column
 from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
-    from rmqcli.client import Admin
+    from rmqcli.client import Admin, TopicChange
     from rmqcli.client.admin.brokers import Cleaning
 
 
@@ -211,6 +212,32 @@ def _show(settings: Settings, broker: str, counts: dict[str, int], more: dict[st
         return
     columns = [NAME_SERVER, Column("TOPICS", "topics", number=True)]
     show_rows(settings, columns, list(counts.items()))
+
+
+DurationArgument = Annotated[
+    str, Argument(metavar="DURATION", help="Time to move forward, such as 30s or 1h30m.", show_default=False)
+]
+
+
+@command(app, "advance", example="rmq broker advance 1h30m")
+def advance(duration: DurationArgument, settings: Settings, seats: Seats) -> None:
+    """Move the clock of a test broker forward.
+
+    Timers, delayed and invisible messages, and checks of transactions that are due by then happen at once.
+    The clocks of clients do not move. Only brokers of `rmq up` without --store, and of embedded clusters,
+    have such a clock; others refuse, and do not change. Brokers that refuse or do not respond are reported,
+    and the exit code is 3.
+    """
+    milliseconds = parse_duration_ms(duration)
+    if milliseconds is None:
+        raise usage_error(f"{duration}: expected a duration such as 30s, 5m or 1h30m")
+
+    async def main(admin: Admin) -> TopicChange:
+        return await admin.brokers.advance_clock(await admin.brokers.seats(**seats.named), milliseconds)
+
+    show_change(
+        settings, f"advanced the clock by {duration} on", with_feature(settings, "clock that moves", main)
+    )
 
 
 COLD_FEATURE = "control of cold reads"

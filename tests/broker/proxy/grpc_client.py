@@ -72,9 +72,10 @@ class GrpcClient:
         self.is_closed.set()
         self._news.unpark_all()
 
-    async def flush(self) -> None:
+    async def flush(self, *, before: bytes = b"") -> None:
+        """Send the frames of h2, and others before them."""
         async with self._sending:
-            if data := self.h2.data_to_send():
+            if data := before + self.h2.data_to_send():
                 await self.stream.send_all(data)
 
     def _take(self, event: Any) -> None:

@@ -9,6 +9,7 @@ import h2.errors
 import pytest
 import trio
 import trio.testing
+from hyperframe.frame import GoAwayFrame
 from trio.testing import MockClock
 
 from rmqcli.broker.proxy import http2
@@ -23,6 +24,8 @@ from rmqcli.broker.proxy.server import PING_SECONDS, GrpcServer
 from rmqcli.codec.proxy.framing import MAX_MESSAGE, GrpcStatus, prefixed
 from rmqcli.codec.proxy.http2 import MOST_STREAMS
 from tests.broker.proxy.grpc_client import GrpcClient
+
+GOAWAY = GoAwayFrame(0, last_stream_id=0).serialize()
 
 
 async def serve(call: Call) -> None:
@@ -83,6 +86,31 @@ async def closed(stream: trio.abc.Stream) -> bool:
             pass
         return True
     return False
+
+
+async def test_a_client_that_leaves_first_ends_its_streams(served: Served, autojump_clock: MockClock) -> None:
+    """The client of Node says GOAWAY, and ends its stream in the next frame."""
+    client = await served.connect()
+    stream = client.open("/chat")
+    await client.flush()
+    await client.send(stream, b"last")
+    assert await client.message(stream) == b"last"
+    client.h2.end_stream(stream)
+    await client.flush(before=GOAWAY)
+    answer = await client.end(stream)
+    assert (answer.status, answer.reset, client.goodbye) == (0, None, None)
+    await client.stream.aclose()
+    await trio.testing.wait_all_tasks_blocked()
+    assert not served.server.sessions
+
+
+async def test_a_client_that_leaves_without_a_call_is_disconnected(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    client = await served.connect()
+    await client.flush(before=GOAWAY)
+    with trio.fail_after(1):
+        await client.is_closed.wait()
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_530, 65_531, 65_536, 200_000, MAX_MESSAGE])
