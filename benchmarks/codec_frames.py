@@ -10,12 +10,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
 from rmqcli.codec.codes import LanguageCode, RequestCode, SerializeType
-from rmqcli.codec.remoting.binary_header import declaration
+from rmqcli.codec.remoting.binary_header import BINARY_HEADER
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.connection import Connection
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
@@ -100,7 +99,7 @@ def measure_kind(serialize_type: SerializeType) -> list[Figure]:
 
 def measure_declaration() -> Figure:
     header = encode_frame_head(send_request(SerializeType.ROCKETMQ), 0)[8:]
-    return Figure("ROCKETMQ decode send request, construct", best_time(partial(declaration().parse, header)))
+    return Figure("ROCKETMQ decode send request, construct", best_time(lambda: BINARY_HEADER.parse(header)))
 
 
 def measure() -> list[Figure]:

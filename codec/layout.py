@@ -8,9 +8,6 @@ readers from it, so that no width or offset is written twice:
   path;
 * `FixedLayout.dtype` is a NumPy structured dtype, for files of fixed entries; only its call imports NumPy.
 
-The layouts of frames, which every command reads, are declared by the characters of their fields instead
-(`fixed`), so that construct is imported only when their `declaration` is read.
-
 Fields are integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a
 fixed n, and `Const` or `Default` around one of these. Every field has a name, and the whole layout has one
 byte order. A `Const` is read like any other value; the caller decides how to treat a wrong one. Offsets and
@@ -21,13 +18,10 @@ first.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from functools import cache, cached_property
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    import construct
+import construct
 
 Buffer = bytes | bytearray | memoryview
 """The buffers that the readers of `codec` accept."""
@@ -47,7 +41,9 @@ class Field(NamedTuple):
 class FixedLayout:
     """The fused readers of a declaration; values are plain tuples in the order of `names`."""
 
-    def __init__(self, order: str, fields: tuple[Field, ...]) -> None:
+    def __init__(self, declaration: construct.Struct) -> None:
+        order, fields = _flatten(declaration)
+        self.declaration = declaration
         self.order = order
         self.fields = fields
         self.names = tuple(field.name for field in fields)
@@ -60,15 +56,6 @@ class FixedLayout:
         self.unpack = self.struct.unpack
         self.unpack_from = self.struct.unpack_from
         self.iter_unpack = self.struct.iter_unpack
-
-    @cached_property
-    def declaration(self) -> construct.Struct:
-        """The construct declaration."""
-        import construct
-
-        return construct.Struct(
-            *(field.name / construct.FormatField(self.order, field.code) for field in self.fields)
-        )
 
     def part(self, *names: str) -> struct.Struct:
         """Return a reader of adjacent fields, named in layout order; it reads at ``offsets[names[0]]``."""
@@ -90,42 +77,33 @@ class FixedLayout:
 
 def fused(declaration: construct.Struct) -> FixedLayout:
     """Return the fast readers of a declaration. Raises TypeError if its width is not fixed."""
+    return FixedLayout(declaration)
+
+
+def _flatten(declaration: construct.Struct) -> tuple[str, tuple[Field, ...]]:
     orders: set[str] = set()
-    codes: dict[str, str] = {}
+    fields: list[Field] = []
+    offset = 0
     for subcon in declaration.subcons:
         if not subcon.name:
             raise TypeError("every field of a fused layout needs a name")
-        order, codes[subcon.name] = _format_of(_bare(subcon), subcon.name)
+        order, code = _format_of(_bare(subcon), subcon.name)
+        size = struct.calcsize("=" + code)
         orders.update(order)
+        fields.append(Field(subcon.name, code, offset, size))
+        offset += size
     if len(orders) > 1:
         raise TypeError("a fused layout has one byte order")
-    layout = FixedLayout(orders.pop() if orders else ">", _placed(codes))
-    layout.declaration = declaration
-    return layout
-
-
-def fixed(**codes: str) -> FixedLayout:
-    """Return the fast readers of big-endian numbers, given by name and struct character (`b`, `h`, `l`, `q`)."""
-    return FixedLayout(">", _placed(codes))
-
-
-def _placed(codes: Mapping[str, str]) -> tuple[Field, ...]:
-    sizes = [struct.calcsize("=" + code) for code in codes.values()]
-    offsets = accumulate(sizes, initial=0)
-    return tuple(Field(*one) for one in zip(codes, codes.values(), offsets, sizes, strict=False))
+    return orders.pop() if orders else ">", tuple(fields)
 
 
 def _bare(subcon: Any) -> Any:
-    import construct
-
     while isinstance(subcon, construct.Renamed | construct.Const | construct.Default):
         subcon = subcon.subcon
     return subcon
 
 
 def _format_of(subcon: Any, name: str) -> tuple[str, str]:
-    import construct
-
     if isinstance(subcon, construct.FormatField):
         order, code = subcon.fmtstr
         # A single byte has no byte order.

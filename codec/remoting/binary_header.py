@@ -1,6 +1,6 @@
 """The binary header of a frame (`RocketMQSerializable`, serialize type 1).
 
-`declaration` declares all of it. Code and version have 16 bits, so the POP codes of 5.x need JSON. An empty
+`BINARY_HEADER` declares all of it. Code and version have 16 bits, so the POP codes of 5.x need JSON. An empty
 remark means no remark, an empty block no ext fields; the order of ext fields is kept. Text that is not UTF-8
 is read with replacement characters, as in Java. Bytes after the ext fields are ignored.
 """
@@ -10,36 +10,51 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Generic
+from typing import Final, Generic
+
+from construct import (
+    Bytes,
+    GreedyBytes,
+    GreedyRange,
+    Int8sb,
+    Int16sb,
+    Int32sb,
+    Int32ub,
+    Prefixed,
+    Struct,
+    this,
+)
 
 from rmqcli.codec.codes import SerializeType
 from rmqcli.codec.core.heads import read_entries, read_values
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.headers.base import HeaderT, defaults_of, kinds_of, maker_of
-from rmqcli.codec.layout import fixed
+from rmqcli.codec.layout import fused
 from rmqcli.codec.remoting.command import RemotingCommand
 
-if TYPE_CHECKING:
-    import construct
-
 # Java's lengths are signed. Read as unsigned, a negative one exceeds any header, so that one check suffices.
-_HEAD: Final = fixed(code="h", language="b", version="h", opaque="l", flag="l", remark_length="L")
+_BINARY_HEAD = Struct(
+    "code" / Int16sb,
+    "language" / Int8sb,
+    "version" / Int16sb,
+    "opaque" / Int32sb,
+    "flag" / Int32sb,
+    "remark_length" / Int32ub,
+)
+_EXT_FIELD = Struct("name" / Prefixed(Int16sb, GreedyBytes), "value" / Prefixed(Int32ub, GreedyBytes))
+
+BINARY_HEADER = Struct(
+    "head" / _BINARY_HEAD,
+    "remark" / Bytes(this.head.remark_length),
+    "ext_fields" / Prefixed(Int32ub, GreedyRange(_EXT_FIELD)),
+)
+"""The whole binary header as a declaration; tests compare the fast reader below with it."""
+
+_HEAD: Final = fused(_BINARY_HEAD)
 OPAQUE: Final = _HEAD.part("opaque")
 OPAQUE_AT: Final = _HEAD.offsets["opaque"]
-_LENGTH16: Final = fixed(length="h")
-_LENGTH32: Final = fixed(length="L")
-
-
-def declaration() -> construct.Struct:
-    """Return the whole binary header as a declaration; tests compare the fast reader below with it."""
-    from construct import Bytes, GreedyBytes, GreedyRange, Int16sb, Int32ub, Prefixed, Struct, this
-
-    ext_field = Struct("name" / Prefixed(Int16sb, GreedyBytes), "value" / Prefixed(Int32ub, GreedyBytes))
-    return Struct(
-        "head" / _HEAD.declaration,
-        "remark" / Bytes(this.head.remark_length),
-        "ext_fields" / Prefixed(Int32ub, GreedyRange(ext_field)),
-    )
+_LENGTH16: Final = fused(Struct("length" / Int16sb))
+_LENGTH32: Final = fused(Struct("length" / Int32ub))
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:

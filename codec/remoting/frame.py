@@ -12,10 +12,12 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from construct import Int32sb, Int32ub, Struct
+
 from rmqcli.codec.codes import RPC_RESPONSE, SerializeType
 from rmqcli.codec.errors import LocalProtocolError, RemoteProtocolError
 from rmqcli.codec.headers.base import Header
-from rmqcli.codec.layout import fixed
+from rmqcli.codec.layout import fused
 from rmqcli.codec.remoting.binary_header import (
     CODE_SIZE,
     BinaryReader,
@@ -72,7 +74,7 @@ class DirectReaders:
 NO_DIRECT: Final = DirectReaders()
 
 # `mark` has the serialize type in its top byte and the length of the header in the other three.
-FRAME_HEAD: Final = fixed(length="l", mark="L")
+FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
 
 _BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
 _BEGINNING_SIZE: Final = DirectReader.BEGINNING_SIZE

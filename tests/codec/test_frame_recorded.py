@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqcli.codec.codes import LanguageCode, SerializeType
-from rmqcli.codec.remoting.binary_header import declaration
+from rmqcli.codec.remoting.binary_header import BINARY_HEADER
 from rmqcli.codec.remoting.command import UNKNOWN_LANGUAGE, RemotingCommand
 from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
 from rmqcli.codec.remoting.json_header import decode_json_header, decode_json_header_loosely
@@ -51,7 +51,7 @@ def test_recorded_binary_headers_against_the_declaration(wire: Wire) -> None:
     rows = [row for row in wire.index if row["serialize"] == "ROCKETMQ"][::50]
     for row in rows:
         header = wire.header_of(row)
-        expected = declaration().parse(header)
+        expected = BINARY_HEADER.parse(header)
         read = decode_frame(raw_frame(header, kind=1))
         assert (read.code, read.language, read.version) == (
             expected.head.code,
@@ -108,7 +108,7 @@ def test_binary_headers_are_built_as_declared(command: RemotingCommand) -> None:
         command, serialize_type=ROCKETMQ, code=command.code % 2**15, version=command.version % 2**15
     )
     remark = (command.remark or "").encode()
-    built = declaration().build(
+    built = BINARY_HEADER.build(
         construct.Container(
             head=construct.Container(
                 code=command.code,

@@ -32,7 +32,7 @@ from construct import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.codec.layout import FixedLayout, fixed, fused
+from rmqcli.codec.layout import FixedLayout, fused
 
 BIG_ENDIAN = (Int8ub, Int8sb, Int16ub, Int16sb, Int32ub, Int32sb, Int64ub, Int64sb)
 LITTLE_ENDIAN = (Int8ub, Int8sb, Int16ul, Int16sl, Int32ul, Int32sl, Int64ul, Int64sl)
@@ -152,13 +152,3 @@ def test_what_cannot_be_fused(declaration: construct.Struct, complaint: str) -> 
 def test_a_short_buffer_is_the_callers_fault() -> None:
     with pytest.raises(struct.error):
         fused(EXAMPLE).unpack_from(b"\0" * 19)
-
-
-def test_a_layout_by_characters_is_that_of_its_declaration() -> None:
-    layout = fixed(code="h", kind="b", size="l", offset="q", mark="L")
-    declared = fused(
-        Struct("code" / Int16sb, "kind" / Int8sb, "size" / Int32sb, "offset" / Int64sb, "mark" / Int32ub)
-    )
-    assert (layout.order, layout.fields, layout.size) == (declared.order, declared.fields, declared.size)
-    data = declared.declaration.build({"code": -1, "kind": 2, "size": -3, "offset": 4, "mark": 2**32 - 5})
-    assert tuple(layout.declaration.parse(data)[name] for name in layout.names) == layout.unpack(data)
