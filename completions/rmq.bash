@@ -527,7 +527,7 @@ _rmq_describe() {
             arguments="brokers"
             ;;
         "up")
-            options+=" --host --port --advertise --namesrv-port --store --grpc --metrics --until-eof --config --set"
+            options+=" --host --port --advertise --namesrv-port --store --grpc --strict-types --metrics --until-eof --config --set"
             values+=" --host --port --advertise --namesrv-port --store --grpc --metrics --config --set"
             files+=" --store --config"
             ;;
@@ -535,7 +535,7 @@ _rmq_describe() {
             commands="run status lag ping drain undrain advance config clean ha cold rocksdb container"
             ;;
         "broker run")
-            options+=" --config --set --host --port --advertise --store --check --grpc --metrics"
+            options+=" --config --set --host --port --advertise --store --check --grpc --strict-types --metrics"
             values+=" --config --set --host --port --advertise --store --grpc --metrics"
             files+=" --config --store"
             ;;

@@ -15,7 +15,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.codec.ids import DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.grpc import GrpcOption, open_grpc
+from rmqcli.commands.common.grpc import GrpcOptions, open_grpc
 from rmqcli.commands.common.listening import (
     BrokerListening,
     local_address,
@@ -26,7 +26,7 @@ from rmqcli.commands.common.listening import (
 )
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
-from rmqcli.extras import GRPC, require
+from rmqcli.extras import require
 
 app = single_command()
 
@@ -76,7 +76,7 @@ def up(
     listening: BrokerListening,
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     store: StoreOption = None,
-    grpc: GrpcOption = None,
+    grpc: GrpcOptions,
     metrics: MetricsOption = None,
     until_eof: UntilEofOption = False,
     configuration: Configuration,
@@ -95,8 +95,7 @@ def up(
 
     if metrics is not None:
         require(*REQUIRED)
-    if grpc is not None:
-        require(*GRPC)
+    of_grpc = grpc.properties()
     log_to_stderr(settings)
     with ExitStack() as stack:
         if store is None:
@@ -105,10 +104,10 @@ def up(
         # Java opens a folder only with its configured file sizes, so a store that is kept has Java's sizes.
         sizes = {} if store else light_file_sizes(folder)
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
-        fixed = {"storePathRootDir": str(folder.absolute())}
+        fixed = {"storePathRootDir": str(folder.absolute()), **of_grpc}
         broker = listening.configure(configuration, BrokerConfig, defaults, fixed)
         of_namesrv, of_broker = (configuration.accepting(settings, broker, is_alone=True) for _ in range(2))
-        ports = _Ports(namesrv_port, metrics, grpc)
+        ports = _Ports(namesrv_port, metrics, grpc.grpc)
         run_until_stopped(
             lambda servers: _start(
                 servers,

@@ -52,14 +52,23 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
 
 
 def test_up_with_a_store_of_its_own() -> None:
-    with started("up", "--port", "0", "--namesrv-port", "0", "--metrics", "0") as (process, words):
+    options = ("--metrics", "0", "--grpc", "0", "--strict-types")
+    with started("up", "--port", "0", "--namesrv-port", "0", *options) as (process, words):
         assert Path(words["store"]).is_dir()
+        assert "enableTopicMessageTypeCheck=true" in configuration(words["namesrv"], words["broker"])
         with urlopen(words["metrics"]) as scraped:
             assert f'rmq_up{{broker="broker-a",brokerIP="{words["broker"]}"' in scraped.read().decode()
         process.terminate()
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert not Path(words["store"]).exists()
+
+
+@pytest.mark.parametrize("command", ["up", "broker"])
+def test_strict_types_are_for_grpc_clients(cli: Run, command: str) -> None:
+    refused = cli(command, "--strict-types")
+    assert (refused.code, refused.out) == (2, b"")
+    assert refused.err == "rmq: --strict-types applies to gRPC clients: add --grpc\n"
 
 
 def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
@@ -80,8 +89,12 @@ def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
     )
     with (
         names as (namesrv, its),
-        started("broker", "--config", str(config), "-n", its["namesrv"]) as (broker, words),
+        started("broker", "--config", str(config), "-n", its["namesrv"], "--grpc", "0", "--strict-types") as (
+            broker,
+            words,
+        ),
     ):
+        assert "enableTopicMessageTypeCheck=true" in configuration(its["namesrv"], words["broker"])
         assert words["name"] == "b1"
         (row,) = cli("--timeout", "30", "cluster", "list", "-n", its["namesrv"]).lines
         assert row[1] == "b1"

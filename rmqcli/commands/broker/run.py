@@ -14,10 +14,10 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker import app
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.grpc import GrpcOption, open_grpc
+from rmqcli.commands.common.grpc import GrpcOptions, open_grpc
 from rmqcli.commands.common.listening import BrokerListening, local_address, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
-from rmqcli.extras import GRPC, require
+from rmqcli.extras import require
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -44,11 +44,12 @@ rmq broker run -n 10.0.0.5:9876 --advertise 192.168.1.20:20911""",
 )
 def run(
     settings: Settings,
+    *,
     configuration: Configuration,
     listening: BrokerListening,
     store: StoreOption = None,
     check: CheckOption = False,
-    grpc: GrpcOption = None,
+    grpc: GrpcOptions,
     metrics: MetricsOption = None,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM (exit code 0).
@@ -62,8 +63,7 @@ def run(
 
     if metrics is not None:
         require(*REQUIRED)
-    if grpc is not None:
-        require(*GRPC)
+    of_grpc = grpc.properties()
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
@@ -72,7 +72,7 @@ def run(
         "checkStoreOnStart": "true" if check else None,
         "namesrvAddr": settings.namesrv if settings.given.namesrv or settings.given.profile else None,
     }
-    fixed = {name: value for name, value in options.items() if value is not None}
+    fixed = {name: value for name, value in options.items() if value is not None} | of_grpc
     found = listening.configure(configuration, BrokerConfig, defaults, fixed)
     if not (found.namesrv_addr or "").strip("; ,"):
         if metrics is not None:
@@ -80,7 +80,9 @@ def run(
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
     tls = configuration.accepting(settings, found)
     run_until_stopped(
-        lambda stack: _start(stack, settings, listening, found, tls, _Ports(metrics, grpc), configuration)
+        lambda stack: _start(
+            stack, settings, listening, found, tls, _Ports(metrics, grpc.grpc), configuration
+        )
     )
 
 

@@ -1,16 +1,19 @@
-"""`--grpc [PORT]` of `rmq up` and `rmq broker`: a port for the clients of RocketMQ 5."""
+"""`--grpc [PORT]` and `--strict-types` of `rmq up` and `rmq broker run`: a port for the clients of RocketMQ 5."""
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from rmqcli.cli.options import OPTIONAL_PORT
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import OPTIONAL_PORT, OptionGroup
 from rmqcli.codec.ids import join_address
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import told_address
+from rmqcli.extras import GRPC, require
 
 if TYPE_CHECKING:
     from rmqcli.broker.node import BrokerNode
@@ -27,6 +30,29 @@ GrpcOption = Annotated[
         show_default=False,
     ),
 ]
+StrictTypesOption = Annotated[
+    bool,
+    Option(
+        "--strict-types",
+        help="Accept from gRPC clients only messages of the type of their topic (enableTopicMessageTypeCheck).",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcOptions(OptionGroup):
+    """The port for gRPC clients, and the rules for them."""
+
+    grpc: GrpcOption = None
+    strict_types: StrictTypesOption = False
+
+    def properties(self) -> dict[str, str]:
+        """Return the properties that these options set. Raise an error if they cannot be obeyed."""
+        if self.grpc is not None:
+            require(*GRPC)
+        elif self.strict_types:
+            raise usage_error("--strict-types applies to gRPC clients: add --grpc")
+        return {"enableTopicMessageTypeCheck": "true"} if self.strict_types else {}
 
 
 async def open_grpc(
