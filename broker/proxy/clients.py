@@ -10,16 +10,18 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 import trio
 
-from rmqcli.broker.errors import RemoteClosed
+from rmqcli.broker.errors import RemoteClosed, RemoteTimeout
 from rmqcli.broker.net.turns import Turns
 from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.broker.proxy.convert import message_of
 from rmqcli.broker.proxy.http2 import Call
+from rmqcli.broker.proxy.questions import question, reply
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.proxy import messages
@@ -30,6 +32,8 @@ from rmqcli.codec.remoting.command import RemotingCommand
 MOST_CLIENTS: Final = 16_384
 MOST_COMMANDS: Final = 64
 """Telemetry commands that wait for one client; more are dropped: the broker repeats its checks."""
+MOST_QUESTIONS: Final = 8
+"""Requests of administrators that wait for one client: each may hold a message of 4 MiB."""
 SILENT_SECONDS: Final = 60.0
 STREAMLESS_SECONDS: Final = 20.0
 SCAN_SECONDS: Final = 5.0
@@ -40,6 +44,7 @@ LONGEST_SETTLING: Final = 10.0
 """... or waited for this one."""
 
 _numbers = itertools.count(1)
+_nonces = itertools.count(1)
 
 
 class Client:
@@ -58,6 +63,7 @@ class Client:
         self.last_call = trio.current_time()
         self.stream: Call | None = None
         self._commands: deque[Any] = deque()
+        self._answers: dict[tuple[str, str], trio.MemorySendChannel[Any]] = {}
         self._news = trio.Event()
         self._on_close: list[Callable[[], None]] = []
 
@@ -75,9 +81,51 @@ class Client:
             except CodecError:
                 return  # the broker has logged what it could not read
 
-    async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
-        """Refuse a request that clients of gRPC do not answer. Raises RemoteClosed."""
-        raise RemoteClosed(f"{self.client_id} is a gRPC client, which does not answer code {command.code}")
+    async def request(self, request: RemotingCommand, timeout_s: float) -> RemotingCommand:
+        """Send a request of an administrator as a telemetry command, and return the answer as the reply of a
+        client of remoting. An answer that is late or repeated is dropped. Raises RemoteClosed or
+        RemoteTimeout.
+        """
+        nonce = str(next(_nonces))
+        field, command = question(request, nonce)
+        if self.stream is None:
+            raise RemoteClosed(f"{self.client_id} has no telemetry stream")
+        if len(self._answers) >= MOST_QUESTIONS:
+            raise RemoteClosed(f"{self.client_id} has not answered {MOST_QUESTIONS} earlier requests")
+        self._answers[field, nonce], receiver = trio.open_memory_channel[Any](1)
+        began = trio.current_time()
+        try:
+            self.tell(command)
+            with trio.fail_after(timeout_s):
+                answer = await receiver.receive()
+        except trio.TooSlowError:
+            told = f"{self.client_id} did not answer code {request.code} in {timeout_s:g} s"
+            raise RemoteTimeout(told) from None
+        except trio.EndOfChannel:
+            told = f"{self.client_id} ended its telemetry stream before it answered code {request.code}"
+            raise RemoteClosed(told) from None
+        finally:
+            self._answers.pop((field, nonce), None)
+            with suppress(ValueError):  # a command that nobody waits for is not sent any more
+                self._commands.remove(command)
+        return reply(request, answer, round(1000 * (trio.current_time() - began)))
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self._answers)
+
+    def answered(self, key: tuple[str, str], answer: Any) -> None:
+        """Pass an answer to the request that waits for it, if there is one."""
+        if key in self._answers:
+            self._answers.pop(key).send_nowait(answer)
+
+    def end_stream(self, stream: Call) -> None:
+        """Forget a stream that has ended; what was asked over it is not answered any more."""
+        if self.stream is stream:
+            self.stream = None
+            answers, self._answers = self._answers, {}
+            for sender in answers.values():
+                sender.close()
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call `callback` once when the client is removed."""

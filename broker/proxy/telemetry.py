@@ -18,6 +18,7 @@ from rmqcli.broker.proxy.calling import Caller, decoded, group_name, handled, pu
 from rmqcli.broker.proxy.clients import Client
 from rmqcli.broker.proxy.convert import duration, full_name
 from rmqcli.broker.proxy.offsets import TAG, expression_of
+from rmqcli.broker.proxy.questions import answer_key
 from rmqcli.codec.acl.decision import Need
 from rmqcli.codec.bodies.config import CustomizedRetryPolicy, ExponentialRetryPolicy
 from rmqcli.codec.bodies.heartbeat import (
@@ -38,6 +39,8 @@ from rmqcli.codec.proxy.framing import CallError, GrpcStatus
 from rmqcli.codec.selector import ALL, parse_tags, tag_codes
 
 LONGEST_COMMAND = 256 * 1024
+LONGEST_ANSWER = 1024 * 1024
+"""A client that is asked for its thread stack may have a thousand threads."""
 MOST_TOPICS = 1024
 SEND_ATTEMPTS = 3
 BATCH_SIZE = 32
@@ -54,30 +57,41 @@ async def telemetry(caller: Caller) -> None:
     """Exchange commands with a client until it ends the stream."""
     call = caller.call
     await call.begin()
+    try:
+        caller.check()
+    except (
+        Refusal
+    ) as refusal:  # whoever only names the id and the account of a client does not get its commands
+        await call.send(_refused(of_refusal(refusal)).SerializeToString())
+        while await call.receive() is not None:
+            pass
+        return
     client = caller.client()
-    before, client.stream = client.stream, call
+    before = client.stream
     if before is not None:  # the client has lost it, and opened another one
+        client.end_stream(before)
         before.cancel()
+    client.stream = call
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send_commands, call)
             while (data := await call.receive()) is not None:
                 client.last_call = trio.current_time()
-                if len(data) > LONGEST_COMMAND:
-                    raise CallError(
-                        GrpcStatus.RESOURCE_EXHAUSTED, f"a command can have {LONGEST_COMMAND} bytes"
-                    )
+                longest = LONGEST_ANSWER if client.is_asked else LONGEST_COMMAND
+                if len(data) > longest:
+                    raise CallError(GrpcStatus.RESOURCE_EXHAUSTED, f"a command can have {longest} bytes")
                 await _take(caller, client, decoded(messages.TelemetryCommand, data))
             nursery.cancel_scope.cancel()
     except trio.Cancelled:
         call.finish()  # an error would be one that nobody catches in a client of Node that has just been shut down
         raise
     finally:
-        if client.stream is call:
-            client.stream = None
+        client.end_stream(call)
 
 
 async def _take(caller: Caller, client: Client, command: Any) -> None:
+    if (key := answer_key(command)) is not None:
+        client.answered(key, command)
     if not command.HasField("settings"):
         return
     try:
@@ -89,11 +103,14 @@ async def _take(caller: Caller, client: Client, command: Any) -> None:
             status=status(), settings=settings_for(caller.broker, settings, client)
         )
     except StatusError as error:
-        answer = messages.TelemetryCommand(status=status(error.code, str(error)))
+        answer = _refused(error)
     except Refusal as refusal:
-        refused = of_refusal(refusal)
-        answer = messages.TelemetryCommand(status=status(refused.code, str(refused)))
+        answer = _refused(of_refusal(refusal))
     client.tell(answer)
+
+
+def _refused(error: StatusError) -> Any:
+    return messages.TelemetryCommand(status=status(error.code, str(error)))
 
 
 def _check(caller: Caller, settings: Any) -> None:

@@ -81,6 +81,24 @@ async def test_a_call_needs_an_account_with_permission(
         assert received.status.code == (Code.OK if is_operator else Code.UNAUTHORIZED)
 
 
+async def test_a_stream_without_a_signature_takes_no_client_over(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(ACCOUNTS)
+    settings = {"acl_enable": True, "plain_acl_file": str(path)}
+    async with cluster_with_grpc(store=tmp_path / "store", **settings) as cluster:
+        streams = []
+        for authorization in (signed(), signed(secret="wrong")):
+            stub = await connected(nursery, cluster, date_time=MOMENT)
+            stub.client.headers["authorization"] = authorization
+            streams.append(await stub.telemetry(of_producer("orders")))
+            expected = Code.OK if authorization == signed() else Code.UNAUTHORIZED
+            assert (await streams[-1].next()).status.code == expected
+        await streams[0].send(settings=of_producer("orders"))
+        assert (await streams[0].next()).status.code == Code.OK
+
+
 async def test_tls_and_plain_text_share_a_port(nursery: trio.Nursery) -> None:
     async with embedded(grpc_port=0) as cluster:
         host, _, port = cluster.grpc_endpoint.rpartition(":")
