@@ -222,10 +222,3 @@ async def test_readings_are_shared_and_bounded(autojump_clock: MockClock) -> Non
     for key in range(100):
         await readings.get(key, read)
     assert len(readings._entries) == MAX_KEPT
-
-
-async def test_a_port_in_use_is_an_error_of_its_own() -> None:
-    async with served() as found:
-        with pytest.raises(OSError):
-            async with open_console("127.0.0.1", found.port, found.console, Guard(OURS)):
-                raise AssertionError("two servers on one port")

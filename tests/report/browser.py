@@ -75,13 +75,14 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def show(self, page: Path, width: int, scheme: str) -> None:
-        """Load a file at a width of the window, light or dark."""
+    def show(self, page: Path | str, width: int, scheme: str) -> None:
+        """Load a file or a URL at a width of the window, light or dark."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
         )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        assert "errorText" not in self.call("Page.navigate", url=page.as_uri())
+        url = page if isinstance(page, str) else page.as_uri()
+        assert "errorText" not in self.call("Page.navigate", url=url)
         while self.value("document.readyState") != "complete":
             pass
 
