@@ -1,0 +1,36 @@
+"""The alert rules for Prometheus: they ask for metrics and labels that exist, and alert when they should."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.metrics.test_dashboard import METRIC, known
+
+RULES = Path(__file__).parents[2] / "docs" / "prometheus-rules.yml"
+CASES = Path(__file__).with_name("prometheus-rules-test.yml")
+LABEL = re.compile(r"\$labels\.(\w+)")
+
+
+def test_all_that_they_ask_for_exists() -> None:
+    metrics = known()
+    _, *rules = RULES.read_text().split("- alert: ")
+    assert len(rules) > 5
+    for rule in rules:
+        names = METRIC.findall(rule)
+        assert names or "up{job=" in rule, rule
+        for name in names:
+            assert set(LABEL.findall(rule)) <= set(metrics[name].labels), rule
+
+
+def test_they_alert(tmp_path: Path) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("needs promtool, of Debian's package prometheus")
+    cases = tmp_path / "cases.yml"
+    cases.write_text(CASES.read_text().replace("RULES", str(RULES)))
+    done = subprocess.run(["promtool", "test", "rules", cases], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
