@@ -50,7 +50,7 @@ def test_numbers_and_names(table: type, number: int, name: str) -> None:
 
 
 def test_how_many_there_are() -> None:
-    assert len(RequestCode) == 170
+    assert len(RequestCode) == 171
     assert [int(language) for language in LanguageCode] == list(range(14))
     assert {code.value for code in ResponseCode} >= {
         *range(5),

@@ -144,7 +144,7 @@ def test_rows_travel_together() -> None:
 
 def packed(batch: pa.RecordBatch, **options: str) -> list[list[Message]]:
     """Returns the messages of each request for rows that want no queue."""
-    found = sender(**options)
+    found = RowSender(write_options({"namesrv": "127.0.0.1:1", **options}))
     series = found.packets(outgoing(batch, found.options), {})
     assert all(len(packets) == 1 and packets[0].queue is None for packets in series)
     return [packets[0].messages for packets in series]
