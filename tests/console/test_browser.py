@@ -12,9 +12,8 @@ from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin
 from rmqcli.console.guard import Guard
 from rmqcli.console.server import open_console
-from tests.console.test_server import OURS, console_of, served
-from tests.report.browser import Browser, browser
-from tests.report.test_browser import MEASURE
+from tests.console.serving import OURS, console_of, served
+from tests.report.browser import MEASURE, Browser, browser
 
 NARROW = 360
 PATIENCE = 30.0  # seconds

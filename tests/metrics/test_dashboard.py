@@ -7,20 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rmqcli.metrics import families, runtime
-from rmqcli.metrics.families import Family
+from tests.metrics.names import METRIC, known
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana-dashboard.json"
-METRIC = re.compile(r"\b(?:rmq|rocketmq)_\w+")
 LABELS = re.compile(r"\{\{(\w+)\}\}")
-
-
-def known() -> dict[str, Family]:
-    tables = [
-        vars(families).values(),
-        *(vars(runtime)[name].values() for name in ("_PLAIN", "_SPREAD_FAMILIES")),
-    ]
-    return {one.name: one for table in tables for one in table if isinstance(one, Family)}
 
 
 def targets() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.metrics.test_dashboard import METRIC, known
+from tests.metrics.names import METRIC, known
 
 RULES = Path(__file__).parents[2] / "docs" / "prometheus-rules.yml"
 CASES = Path(__file__).with_name("prometheus-rules-test.yml")

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+MEASURE = Path(__file__).with_name("measure.js").read_text()
+"""A script that returns what of a page cannot be read."""
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 _OPTIONS = (
     "--headless",

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.browser import Browser, Picture, browser, picture
+from tests.report.browser import MEASURE, Browser, Picture, browser, picture
 from tests.report.pages import cluster_reading, of_cluster, of_store
 from tests.support import JavaStore
 
 WIDTHS = (800, 1280)
-MEASURE = Path(__file__).with_name("measure.js").read_text()
 
 
 @pytest.fixture(scope="module")
