@@ -25,7 +25,7 @@ acl policy set u Topic:t --action Pub -y
 acl user copy --from a --to b|acl user create u --password-file PASSWORD|acl user delete u -y
 acl user list|acl user show u|acl user update u --type Normal
 bench consume -c 1|bench e2e -c 1|bench send -c 1
-broker clean log -y|broker clean queues -y|broker clean topics -y|broker cold read-ahead normal
+broker advance 1h|broker clean log -y|broker clean queues -y|broker clean topics -y|broker cold read-ahead normal
 broker cold remove g|broker cold set g 1|broker cold show|broker config diff --defaults
 broker config set flushDiskType=SYNC_FLUSH -y|broker config show|broker drain a -y|broker undrain a
 broker lag|broker ping|broker status|broker rocksdb compare|broker rocksdb pop
