@@ -14,22 +14,24 @@ import hpack
 
 from benchmarks.attacks import Address, Attack, Frames, main, try_send
 from benchmarks.grpc_load import sends
-from rmqcli.codec.proxy.http2 import (
+from rmqcli.codec.proxy.frames import (
     CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
-    LONGEST_HEADERS,
-    MAX_FRAME,
-    MOST_STREAMS,
     PING,
     PREFACE,
     RST_STREAM,
     SETTINGS,
-    WINDOW,
     frame,
     literal,
+)
+from rmqcli.codec.proxy.http2 import (
+    LONGEST_HEADERS,
+    MAX_FRAME,
+    MOST_STREAMS,
+    WINDOW,
 )
 
 HELLO = PREFACE + frame(SETTINGS, 0, 0)

@@ -15,8 +15,7 @@ import hpack
 from benchmarks.load import BODY, Rate, connect
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Encoding, MessageType
-from rmqcli.codec.proxy.framing import prefixed
-from rmqcli.codec.proxy.http2 import (
+from rmqcli.codec.proxy.frames import (
     ACK,
     DATA,
     END_HEADERS,
@@ -29,6 +28,7 @@ from rmqcli.codec.proxy.http2 import (
     frame,
     literal,
 )
+from rmqcli.codec.proxy.framing import prefixed
 
 REPLY_BYTES = 100
 PAUSE_SECONDS = 0.004

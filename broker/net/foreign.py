@@ -1,19 +1,29 @@
 """Replies to clients that speak HTTP on a port of another protocol: one line that names the right one.
 
-A gRPC client gets it as the status of each call, because it shows that to its user. The frames of HTTP/2 are
-written here, as the extra for gRPC may be missing. A connection lasts for SECONDS and MOST_BYTES at most,
-and for SENDING_SECONDS more if the client does not read.
+A gRPC client gets it as the status of each call, because it shows that to its user. Headers are not read, as
+the extra for gRPC may be missing. A connection lasts for SECONDS and MOST_BYTES at most, and for
+SENDING_SECONDS more if the client does not read.
 """
 
 from __future__ import annotations
 
-import struct
-
 import trio
 
 from rmqcli.broker.net.transport import Buffer, Transport
+from rmqcli.codec.proxy.frames import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    FRAME_HEAD,
+    GOAWAY,
+    HEADERS,
+    PREFACE,
+    SETTINGS,
+    frame,
+)
+from rmqcli.codec.proxy.framing import REPLY_HEADERS, GrpcStatus, trailers
 
-HTTP2 = b"PRI "
+HTTP2 = PREFACE[:4]
 HTTP1 = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN")
 """First bytes of requests. As the length of a frame, they would be more than 1 GB."""
 OFFERS_HTTP2 = b"\x02h2"
@@ -22,14 +32,6 @@ SECONDS = 5.0
 SENDING_SECONDS = 1.0
 MOST_BYTES = 16 * 1024
 MOST_CALLS = 64
-
-_PREFACE_SIZE = 24
-_HEAD = struct.Struct(">HBBBI")
-_HEADERS, _SETTINGS, _GOAWAY = 1, 4, 7
-_ACK = _END_STREAM = 1
-_END_HEADERS = 4
-_FAILED_PRECONDITION = "9"
-_STATUS_200 = b"\x88"  # of the static table
 
 
 def speaks_http(data: bytes) -> bool:
@@ -53,18 +55,19 @@ async def refuse_http(transport: Transport, data: bytes, text: str) -> None:
 
 
 async def _refuse_calls(transport: Transport, received: bytearray, text: str) -> None:
-    await _send(transport, _frame(_SETTINGS, 0, 0))
-    position, calls = _PREFACE_SIZE, 0
+    refusal = REPLY_HEADERS + trailers(GrpcStatus.FAILED_PRECONDITION, text)
+    await _send(transport, frame(SETTINGS, 0, 0))
+    position, calls = len(PREFACE), 0
     until = trio.current_time() + SECONDS
     while True:
-        while position + _HEAD.size <= len(received) and calls < MOST_CALLS:
-            high, low, kind, flags, stream = _HEAD.unpack_from(received, position)
-            position += _HEAD.size + (high << 8 | low)
-            if kind == _HEADERS:
+        while position + FRAME_HEAD.size <= len(received) and calls < MOST_CALLS:
+            high, low, kind, flags, stream = FRAME_HEAD.unpack_from(received, position)
+            position += FRAME_HEAD.size + (high << 8 | low)
+            if kind == HEADERS:
                 calls += 1
-                await _send(transport, _frame(_HEADERS, _END_STREAM | _END_HEADERS, stream, _trailers(text)))
-            elif kind == _SETTINGS and not flags & _ACK:
-                await _send(transport, _frame(_SETTINGS, _ACK, 0))
+                await _send(transport, frame(HEADERS, END_STREAM | END_HEADERS, stream, refusal))
+            elif kind == SETTINGS and not flags & ACK:
+                await _send(transport, frame(SETTINGS, ACK, 0))
         data = b""
         if calls < MOST_CALLS:
             with trio.move_on_at(until):
@@ -72,22 +75,7 @@ async def _refuse_calls(transport: Transport, received: bytearray, text: str) ->
         received += data
         if not data or len(received) > MOST_BYTES:
             break
-    await _send(transport, _frame(_GOAWAY, 0, 0, bytes(8) + text.encode()))
-
-
-def _trailers(text: str) -> bytes:
-    fields = {"content-type": "application/grpc", "grpc-status": _FAILED_PRECONDITION, "grpc-message": text}
-    return _STATUS_200 + b"".join(b"\0" + _string(name) + _string(value) for name, value in fields.items())
-
-
-def _string(text: str) -> bytes:
-    """Return a string of at most 254 characters in HPACK, without Huffman coding."""
-    size = len(text)
-    return (bytes([size]) if size < 127 else bytes([127, size - 127])) + text.encode()
-
-
-def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return _HEAD.pack(len(payload) >> 8, len(payload) & 255, kind, flags, stream) + payload
+    await _send(transport, frame(GOAWAY, 0, 0, bytes(8) + text.encode()))
 
 
 async def _send(transport: Transport, data: bytes) -> None:

@@ -27,6 +27,7 @@ from rmqcli.broker.net.turns import Pace
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.proxy.framing import (
     PREFIX,
+    REPLY_HEADERS,
     CallError,
     GrpcStatus,
     prefixed,
@@ -34,7 +35,7 @@ from rmqcli.codec.proxy.framing import (
     timeout_seconds,
     trailers,
 )
-from rmqcli.codec.proxy.http2 import WINDOW, ServerConnection, Stream, literal
+from rmqcli.codec.proxy.http2 import WINDOW, ServerConnection, Stream
 
 STALLED_SECONDS: Final = 30.0
 ALLOWANCE_SECONDS: Final = 30.0
@@ -43,8 +44,6 @@ MOST_IDLE_FRAMES: Final = 2000
 GRANTS_OF_CONNECTION: Final = 3
 MOST_GRANTS: Final = 32
 LONGEST_TIMEOUT: Final = 100 * 365 * 86400.0
-REPLY_HEADERS: Final = b"\x88" + literal(b"content-type", b"application/grpc")
-"""`:status: 200`, an entry of the static table, and the type."""
 
 _log = logging.getLogger("rmqcli.broker.proxy")
 

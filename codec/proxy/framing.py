@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final
 from urllib.parse import quote
 
-from rmqcli.codec.proxy.http2 import literal
+from rmqcli.codec.proxy.frames import STATUS_200, literal
 
 PREFIX: Final = 5
 MAX_MESSAGE: Final = 4 * 1024 * 1024 + 64 * 1024
@@ -25,6 +25,7 @@ class GrpcStatus(IntEnum):
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
     UNIMPLEMENTED = 12
     INTERNAL = 13
     UNAVAILABLE = 14
@@ -74,6 +75,10 @@ def timeout_seconds(text: str) -> float:
 def message_header(text: str) -> str:
     """Return a text as a grpc-message header: UTF-8, percent-encoded."""
     return quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+REPLY_HEADERS: Final = STATUS_200 + literal(b"content-type", b"application/grpc")
+"""The header block that begins a reply; before trailers, it makes a reply without a message."""
 
 
 def trailers(status: GrpcStatus, text: str = "") -> bytes:

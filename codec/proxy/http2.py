@@ -16,6 +16,28 @@ from typing import Final, NoReturn
 import hpack
 
 from rmqcli.codec.errors import RemoteProtocolError
+from rmqcli.codec.proxy.frames import (
+    ACK,
+    COMPRESSION_ERROR,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    FLOW_CONTROL_ERROR,
+    FRAME_HEAD,
+    GOAWAY,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PROTOCOL_ERROR,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    WITH_PRIORITY,
+    frame,
+)
 
 MAX_FRAME: Final = 16 * 1024
 """Maximum length of a frame; the default of the protocol, which no end may exceed unasked."""
@@ -28,12 +50,6 @@ CONNECTION_WINDOW: Final = 16 * 1024 * 1024
 FRAMES_AT_ONCE: Final = 16
 """Frames that are handled before other connections get their turn."""
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
-    range(10)
-)
-END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32
-NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, COMPRESSION_ERROR = 0, 1, 3, 9
 _INITIAL_WINDOW_SIZE: Final = 4
 _SETTINGS: Final = {3: MOST_STREAMS, _INITIAL_WINDOW_SIZE: WINDOW, 6: LONGEST_HEADERS}
 _USUAL_WINDOW: Final = 65_535
@@ -41,19 +57,7 @@ _LARGEST_WINDOW: Final = 2**31 - 1
 _MOST_CONTINUATIONS: Final = 16
 _MOST_KNOWN: Final = 64
 
-_HEAD = struct.Struct(">HBBBI")
 _SETTING = struct.Struct(">HI")
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """Return a frame."""
-    size = len(payload)
-    return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
-
-
-def literal(name: bytes, value: bytes) -> bytes:
-    """Return a header field that is in no table."""
-    return b"\0" + b"".join(bytes(hpack.hpack.encode_integer(len(text), 7)) + text for text in (name, value))
 
 
 class HeaderReader:
@@ -192,12 +196,12 @@ class ServerConnection:
             data = self._rest + data
         position = self._skip_preface(data) if self._preface else 0
         handled, size = 0, len(data)
-        while size - position >= 9:
-            high, low, kind, flags, stream = _HEAD.unpack_from(data, position)
+        while size - position >= FRAME_HEAD.size:
+            high, low, kind, flags, stream = FRAME_HEAD.unpack_from(data, position)
             length = high << 8 | low
             if length > MAX_FRAME:
                 self._fail(f"a frame has {length} bytes, {MAX_FRAME} is the limit")
-            begin = position + 9
+            begin = position + FRAME_HEAD.size
             end = begin + length
             if end > size:
                 break

@@ -8,21 +8,23 @@ import hpack
 import pytest
 
 from rmqcli.codec.errors import RemoteProtocolError
-from rmqcli.codec.proxy.http2 import (
+from rmqcli.codec.proxy.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
-    LONGEST_HEADERS,
     PADDED,
     PREFACE,
     SETTINGS,
+    frame,
+    literal,
+)
+from rmqcli.codec.proxy.http2 import (
+    LONGEST_HEADERS,
     WINDOW,
     HeaderReader,
     ServerConnection,
     Stream,
-    frame,
-    literal,
 )
 from tests.seeds import seeds
 
@@ -145,3 +147,11 @@ def test_a_client_that_ignores_the_window_of_a_stream_is_refused() -> None:
         talk(begin, *full, frame(DATA, 0, 1, b"x"))
     with pytest.raises(RemoteProtocolError, match="no room"):
         talk(begin, frame(DATA, END_STREAM, 1, b"x"), frame(DATA, 0, 1, b"x"))
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 254, 255, 382, 383, 20_000])
+def test_a_literal_of_any_length_is_read(size: int) -> None:
+    block = literal(b"n" * (size or 1), b"v" * size)
+    decoder = hpack.Decoder(100_000)
+    assert decoder.decode(block, raw=True) == [(b"n" * (size or 1), b"v" * size)]
+    assert not decoder.header_table.dynamic_entries
