@@ -133,14 +133,11 @@ async def ready(broker: BrokerContext, function: Callable[..., ResultT], *argume
         finally:
             barriers.extend(_taken(broker))
 
-    while True:
-        try:
-            result = broker.store.attempt(attempt)
-            break
-        except NotReady as error:
-            missing = error.with_traceback(None)  # as in `when_ready`
+    try:
+        result = broker.store.attempt(attempt)
+    except NotReady:
         await in_task()
-        await missing.ready()
+        result = await broker.store.when_ready(attempt)
     if barriers:
         await in_task()
     for barrier in barriers:

@@ -59,9 +59,8 @@ async def telemetry(caller: Caller) -> None:
     await call.begin()
     try:
         caller.check()
-    except (
-        Refusal
-    ) as refusal:  # whoever only names the id and the account of a client does not get its commands
+    except Refusal as refusal:
+        # Whoever only names the id and the account of a client does not get its commands.
         await call.send(_refused(of_refusal(refusal)).SerializeToString())
         while await call.receive() is not None:
             pass
@@ -83,7 +82,8 @@ async def telemetry(caller: Caller) -> None:
                 await _take(caller, client, decoded(messages.TelemetryCommand, data))
             nursery.cancel_scope.cancel()
     except trio.Cancelled:
-        call.finish()  # an error would be one that nobody catches in a client of Node that has just been shut down
+        # As after a goodbye: a client of Node that has just been shut down does not catch the error of a status.
+        call.finish()
         raise
     finally:
         client.end_stream(call)
