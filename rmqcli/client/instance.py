@@ -337,15 +337,19 @@ class ClientInstance:
         if table is None:
             table = (await self.route(queue.topic)).brokers.get(queue.broker_name)
         if not table:
-            raise NotFound(
-                ResponseCode.QUERY_NOT_FOUND,
-                f"topic {queue.topic} has no queue on broker {queue.broker_name}",
-                self.name_servers.current,
-                RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
-                concluded=True,
-            )
+            raise self.not_in_route(f"topic {queue.topic} has no queue on broker {queue.broker_name}")
         ids = sorted(table, key=lambda broker_id: (broker_id != prefer, broker_id))
         return [table[broker_id] for broker_id in ids]
+
+    def not_in_route(self, remark: str) -> NotFound:
+        """Return the error for what the route of a topic lacks; no server has said so."""
+        return NotFound(
+            ResponseCode.QUERY_NOT_FOUND,
+            remark,
+            self.name_servers.current,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
+            concluded=True,
+        )
 
     async def read_queue(
         self,

@@ -36,6 +36,7 @@ from rmqcli.client.pop.lent import (
     BROKER_CLOCK,
     INIT_MODES,
     MAX_MESSAGES,
+    acknowledge,
     change,
     lender,
     no_master,
@@ -48,14 +49,12 @@ from rmqcli.codec.bodies.running import ConsumerRunningInfo
 from rmqcli.codec.codes import MASTER_ID
 from rmqcli.codec.errors import HeaderError
 from rmqcli.codec.headers.pop import (
-    AckMessageRequestHeader,
     NotificationRequestHeader,
     PopMessageRequestHeader,
 )
 from rmqcli.codec.message import MessageExt, PropertyName
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.pop import (
-    ACK_MESSAGE,
     NOTIFICATION,
 )
 from rmqcli.codec.receipt_handle import ReceiptHandle
@@ -193,19 +192,8 @@ class SimpleConsumer(Client):
         Raises InvalidRequest if its invisible duration is over.
         """
         handle, topic = self._handle(message)
-        header = AckMessageRequestHeader(
-            consumer_group=self.group,
-            topic=handle.topic(self.group, topic),
-            queue_id=handle.queue_id,
-            extra_info=handle.encode(),
-            offset=handle.offset,
-        )
         address = await lender(self.instance, topic, handle.broker_name)
-        try:
-            await self.instance.ask(address, ACK_MESSAGE, header, None)
-        except UNREACHED:
-            self.instance.routes.doubt(topic)
-            raise
+        await acknowledge(self.instance, address, self.group, topic, handle)
 
     async def change_invisible_duration(self, message: MessageExt, invisible_duration: float) -> None:
         """Let the message be received again `invisible_duration` seconds from now, 0 to 43,200.

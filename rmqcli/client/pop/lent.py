@@ -17,16 +17,17 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
 from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere
-from rmqcli.codec.codes import MASTER_ID, RequestCode, ResponseCode
+from rmqcli.codec.codes import MASTER_ID, ResponseCode
 from rmqcli.codec.errors import HeaderError
 from rmqcli.codec.headers.pop import (
+    AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
     PopMessageRequestHeader,
     PopMessageResponseHeader,
 )
 from rmqcli.codec.message import MessageExt, PropertyName
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.operations.pop import CHANGE_MESSAGE_INVISIBLETIME, POP_MESSAGE
+from rmqcli.codec.operations.pop import ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, POP_MESSAGE
 from rmqcli.codec.receipt_handle import (
     NORMAL,
     ReceiptHandle,
@@ -108,6 +109,24 @@ async def change(
     )
 
 
+async def acknowledge(
+    instance: ClientInstance, address: str, group: str, topic: str, handle: ReceiptHandle
+) -> None:
+    """Acknowledge a message at its broker. Raises ClientError."""
+    header = AckMessageRequestHeader(
+        consumer_group=group,
+        topic=handle.topic(group, topic),
+        queue_id=handle.queue_id,
+        extra_info=handle.encode(),
+        offset=handle.offset,
+    )
+    try:
+        await instance.ask(address, ACK_MESSAGE, header, None)
+    except UNREACHED:
+        instance.routes.doubt(topic)
+        raise
+
+
 async def lender(instance: ClientInstance, topic: str, broker_name: str) -> str:
     """Return the address of a master. Raises ClientError."""
     address = (await instance.broker_addresses(MessageQueue(topic, broker_name, ANY_QUEUE)))[0]
@@ -118,12 +137,8 @@ async def lender(instance: ClientInstance, topic: str, broker_name: str) -> str:
 
 def no_master(instance: ClientInstance, topic: str, broker_name: str) -> NotFound:
     instance.routes.doubt(topic)
-    return NotFound(
-        ResponseCode.QUERY_NOT_FOUND,
-        f"topic {instance.namespace.unwrap(topic)} has no master on broker {broker_name}",
-        instance.name_servers.current,
-        RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
-        concluded=True,
+    return instance.not_in_route(
+        f"topic {instance.namespace.unwrap(topic)} has no master on broker {broker_name}"
     )
 
 

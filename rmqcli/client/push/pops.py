@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 import trio
+from msgspec.structs import replace
 
 from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, NotFound, NotSupported
 from rmqcli.client.functions import for_each
 from rmqcli.client.group.settings import Subscription
-from rmqcli.client.pop.lent import BROKER_CLOCK, INIT_MODES, MAX_MESSAGES, change, lender, pop
+from rmqcli.client.pop.lent import BROKER_CLOCK, INIT_MODES, MAX_MESSAGES, acknowledge, change, lender, pop
 from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED
 from rmqcli.client.push.pop_queue import Lane, Loan, PopQueue
 from rmqcli.client.push.process_queue import Held
@@ -29,10 +30,10 @@ from rmqcli.client.push.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBac
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from rmqcli.codec.codes import ResponseCode
-from rmqcli.codec.headers.pop import AckMessageRequestHeader, PopMessageRequestHeader
+from rmqcli.codec.headers.pop import PopMessageRequestHeader
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.codec.operations.pop import ACK_MESSAGE, BATCH_ACK_MESSAGE
+from rmqcli.codec.operations.pop import BATCH_ACK_MESSAGE
 from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS
 
 MOST_ACKED = 512  # in one request
@@ -260,16 +261,8 @@ class Pops:
         outcomes: list[bool] = []
 
         async def ack(loan: Loan) -> None:
-            handle = loan.handle
-            header = AckMessageRequestHeader(
-                consumer_group=self._state.group,
-                topic=handle.topic(self._state.group, loan.topic),
-                queue_id=handle.queue_id,
-                extra_info=handle.encode(),
-                offset=handle.offset,
-            )
             try:
-                await instance.ask(address, ACK_MESSAGE, header, None)
+                await acknowledge(instance, address, self._state.group, loan.topic, loan.handle)
             except ClientError as error:
                 outcomes.append(self._ack_failed(loan.topic, loan, error))
 
@@ -287,39 +280,24 @@ class Pops:
 
     def _batch(self, loans: Iterable[Loan]) -> list[BatchAck]:
         """Return loans by what their handles share, the offsets of each as bits after the first one."""
-        bits: dict[tuple[object, ...], int] = {}
+        bits: dict[BatchAck, int] = {}
         for loan in loans:
-            handle, topic = loan.handle, loan.topic
+            handle = loan.handle
             start = handle.start_offset
             if not 0 <= handle.offset - start < WIDEST:
                 start = handle.offset
-            key = (
-                topic,
-                handle.retry,
-                start,
-                handle.queue_id,
-                handle.revive_queue,
-                handle.pop_time,
-                handle.invisible_time,
-            )
-            bits[key] = bits.get(key, 0) | 1 << (handle.offset - start)
-        names = (
-            "topic",
-            "retry",
-            "start_offset",
-            "queue_id",
-            "revive_queue_id",
-            "pop_time",
-            "invisible_time",
-        )
-        return [
-            BatchAck(
+            shared = BatchAck(
                 consumer_group=self._state.group,
-                bit_set=base64.b64encode(_bytes_of(bit)).decode(),
-                **dict(zip(names, key, strict=True)),  # type: ignore[arg-type]
+                topic=loan.topic,
+                retry=handle.retry,
+                start_offset=start,
+                queue_id=handle.queue_id,
+                revive_queue_id=handle.revive_queue,
+                pop_time=handle.pop_time,
+                invisible_time=handle.invisible_time,
             )
-            for key, bit in bits.items()
-        ]
+            bits[shared] = bits.get(shared, 0) | 1 << (handle.offset - start)
+        return [replace(one, bit_set=base64.b64encode(_bytes_of(bit)).decode()) for one, bit in bits.items()]
 
     async def _later(self, loan: Loan) -> None:
         """Let a message come again after the time of its delay level, or make a dead letter of it."""
