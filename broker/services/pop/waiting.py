@@ -43,6 +43,11 @@ class Waiter:
         await self.news.wait()
         self.news = trio.Event()
 
+    def release(self) -> None:
+        """End the waiting."""
+        self.is_released = True
+        self.news.set()
+
 
 class Waiting:
     """All pops that wait. `len` counts them."""
@@ -113,8 +118,7 @@ class Waiting:
         """End the waiting of all pops of a topic, because it is deleted."""
         for waiters in self._topics.get(topic, {}).values():
             for one in waiters:
-                one.is_released = True
-                one.news.set()
+                one.release()
 
     def release_member(self, group: str, session: Hashable) -> None:
         """End the waiting of the pops of a member that leaves its group: nobody would consume what they take."""
@@ -122,8 +126,7 @@ class Waiting:
             for place, waiters in topic.items():
                 for one in waiters:
                     if place[0] == group and one.session == session:
-                        one.is_released = True
-                        one.news.set()
+                        one.release()
 
     def release_all(self) -> None:
         """End the waiting of all pops, because the permissions of their senders may have changed."""
