@@ -15,6 +15,7 @@ import fcntl
 import os
 import shutil
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -111,6 +112,7 @@ def drop_files(place: Path, prefix: str) -> None:
 SUCCESS = "_SUCCESS"
 JOURNAL = "commit.json"
 TEMPORARY = "temporary-"
+ANOTHER = "name a new folder with --out"
 _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
 """Any of these names next to a commit log identifies a store folder."""
 
@@ -133,24 +135,38 @@ def refuse_existing(out: Path, *, resume: bool = False) -> None:
     books = books_of(out)
     kept = {path.name for path in books.iterdir()} if books.is_dir() else set()
     if out.exists() and not out.is_dir():
-        raise OutputExists(f"{out}: is a file; name a new folder with --out")
-    if out.is_dir() and any(out.iterdir()):
+        raise OutputExists(f"{out}: is a file; {ANOTHER}")
+    refuse_content(
+        out,
+        books,
+        kept,
+        resume=resume,
+        is_filled=out.is_dir() and any(out.iterdir()),
+        remedy=f"move that folder here, too, or {ANOTHER}",
+    )
+
+
+def refuse_content(
+    out: object, books: object, kept: set[str], *, resume: bool, is_filled: bool, remedy: str = ANOTHER
+) -> None:
+    """Raise OutputExists if what is in a folder, and the names `kept` in its books, are no ground for a new or
+    a resumed export.
+    """
+    if is_filled:
         if not resume:
-            raise OutputExists(f"{out}: exists and is not empty; name a new folder with --out")
+            raise OutputExists(f"{out}: exists and is not empty; {ANOTHER}")
         if kept.isdisjoint((MANIFEST, JOURNAL)):
             raise OutputExists(
-                f"{out}: is not empty, and {books / MANIFEST} is missing, from which to resume; move that folder here, "
-                "too, or name a new folder with --out"
+                f"{out}: is not empty, and {books}/{MANIFEST} is missing, from which to resume; {remedy}"
             )
     elif kept - {MANIFEST} and not resume:
         raise OutputExists(
             f"{out}: {books} belongs to an export that is running or was killed; "
-            "remove it, continue with --resume, or name a new folder with --out"
+            f"remove it, continue with --resume, or {ANOTHER}"
         )
     elif kept == {MANIFEST} and resume:
         raise OutputExists(
-            f"{out}: its files are gone, but {books} is there; remove it to export everything again, "
-            "or name a new folder with --out"
+            f"{out}: its files are gone, but {books} is there; remove it to export everything again, or {ANOTHER}"
         )
 
 
@@ -162,7 +178,7 @@ def refuse_store(out: Path) -> None:
             )
 
 
-class ExportFiles:
+class ExportFiles(ABC):
     """The files of a run of an export, wherever they are: measured, then committed with a plan."""
 
     def __init__(self, place: Unfinished, origin: Origin, layout: Layout, shown: str) -> None:
@@ -222,13 +238,13 @@ class ExportFiles:
             parquet.write_table(self.layout.schema(self._source).empty_table(), file)
         return "empty.parquet"
 
+    @abstractmethod
     def _unfinished(self, name: str) -> str:
         """Return the path of an unfinished file, relative to the books of the export."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin_commit(self, commit: Commit) -> None:
         """Write the plan and carry it out."""
-        raise NotImplementedError
 
 
 class ExportFolder(ExportFiles):

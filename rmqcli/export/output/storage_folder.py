@@ -21,7 +21,16 @@ import msgspec
 
 from rmqcli.export.errors import OutputExists, StorageError, StorageNotFound
 from rmqcli.export.output import folder
-from rmqcli.export.output.folder import JOURNAL, SUCCESS, TEMPORARY, Commit, ExportFiles, ExportFolder
+from rmqcli.export.output.folder import (
+    ANOTHER,
+    JOURNAL,
+    SUCCESS,
+    TEMPORARY,
+    Commit,
+    ExportFiles,
+    ExportFolder,
+    refuse_content,
+)
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, decode_json, encode_json
 from rmqcli.export.output.storage import UNFINISHED, Location, Storage, explained
@@ -60,25 +69,8 @@ def _refuse_existing(out: Storage, *, resume: bool) -> None:
     books = books_of(out)
     kept = set(books.names())
     if out.parent.size(out.name) >= 0:
-        raise OutputExists(f"{out}: is an object; name a new folder with --out")
-    if out.names():
-        if not resume:
-            raise OutputExists(f"{out}: exists and is not empty; name a new folder with --out")
-        if kept.isdisjoint((MANIFEST, JOURNAL)):
-            raise OutputExists(
-                f"{out}: is not empty, and {books / MANIFEST} is missing, from which to resume; "
-                "name a new folder with --out"
-            )
-    elif kept - {MANIFEST} and not resume:
-        raise OutputExists(
-            f"{out}: {books} belongs to an export that is running or was killed; "
-            "remove it, continue with --resume, or name a new folder with --out"
-        )
-    elif kept == {MANIFEST} and resume:
-        raise OutputExists(
-            f"{out}: its files are gone, but {books} is there; remove it to export everything again, "
-            "or name a new folder with --out"
-        )
+        raise OutputExists(f"{out}: is an object; {ANOTHER}")
+    refuse_content(out, books, kept, resume=resume, is_filled=bool(out.names()))
 
 
 class StorageFolder(ExportFiles):
