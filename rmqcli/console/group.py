@@ -9,7 +9,7 @@ from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import dlq_topic
 from rmqcli.codec.versions import version_name
 from rmqcli.console.messages import MAX_MESSAGES, Wanted, find, message_address
-from rmqcli.console.overview import trend
+from rmqcli.console.overview import TREND, trend
 from rmqcli.console.view import MAX_ROWS, Console, View, address, commands, topic_cell
 from rmqcli.dead_letters.letter import origin_topic
 from rmqcli.doctor.finding import Status
@@ -72,8 +72,7 @@ def _topics(console: Console, found: Members) -> Section:
     headings = [
         Heading("Topic"),
         *cells.numbers("Lag", "Out/s"),
-        Heading("Trend", "over the last five minutes"),
-        *cells.numbers("Change/s", "To zero"),
+        *TREND,
     ]
     table = [
         [topic_cell(row.name), cells.number(row.figure), cells.rate(row.rate_out), *trend(row)]

@@ -9,15 +9,16 @@ from importlib.resources import files
 from rmqcli import __version__
 from rmqcli.console.shared import Live
 from rmqcli.console.view import Field, Form, View
-from rmqcli.report.cells import clean, moment
-from rmqcli.report.html import escaped, facts_of, section_of, style, summary_of
+from rmqcli.report.cells import moment
+from rmqcli.report.html import escaped, facts_of, head_of, section_of, style, summary_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; connect-src 'self'; "
     "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Styles of attributes are the bars of tables, whose values are numbers."""
-_PAGES = (("/", "Overview"), ("/dead-letters", "Dead letters"))
+_PAGES = (("/", "Overview", "Cluster"), ("/dead-letters", "Dead letters", "Dead letters"))
+"""Address, title, and the kind of the view there."""
 
 
 def script() -> bytes:
@@ -35,13 +36,11 @@ def document(view: View, live: Live, where: str) -> str:
 
 
 def _document(view: View, live: Live, where: str) -> Iterator[str]:
-    name = clean(view.name)
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<meta name="color-scheme" content="light dark">'
-    yield f"<title>{escape(name)} – {escaped(view.kind)} – rmq console</title>"
-    yield '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/console.css">'
-    yield '<script src="/console.js" defer></script>\n</head>'
+    yield from head_of(
+        f"{view.name} – {view.kind} – rmq console",
+        '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/console.css">',
+        '<script src="/console.js" defer></script>',
+    )
     yield f'<body data-live="{"yes" if view.is_live else "no"}">'
     yield '<a class="skip" href="#main">Skip to the content</a>'
     yield from _header(view, live, where)
@@ -59,12 +58,8 @@ def _document(view: View, live: Live, where: str) -> Iterator[str]:
 
 def _header(view: View, live: Live, where: str) -> Iterator[str]:
     yield '<header>\n<div class="bar"><nav aria-label="Pages">'
-    for href, title in _PAGES:
-        here = (
-            ' aria-current="page"'
-            if (view.kind, href) in (("Cluster", "/"), ("Dead letters", "/dead-letters"))
-            else ""
-        )
+    for href, title, kind in _PAGES:
+        here = ' aria-current="page"' if kind == view.kind else ""
         yield f'<a href="{href}"{here}>{title}</a>'
     yield f'</nav><p id="updated">{_updated(live, where)}</p>'
     yield f'<button type="button" id="pause" data-seconds="{live.interval:g}" aria-pressed="false">Pause</button></div>'

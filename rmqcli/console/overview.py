@@ -28,7 +28,7 @@ from rmqcli.top.board import Board, Row, chosen
 
 DOCTOR_SECONDS = 30.0
 """The age up to which findings of the doctor are shown again: it asks every server."""
-_TREND = [Heading("Trend", "over the last five minutes"), *cells.numbers("Change/s", "To zero")]
+TREND = [Heading("Trend", "over the last five minutes"), *cells.numbers("Change/s", "To zero")]
 
 
 async def overview(console: Console, text: str = "") -> View:
@@ -92,7 +92,7 @@ def _brokers(board: Board, text: str) -> Section:
     headings = [
         Heading("Broker", "NAME, or NAME:ID for a slave"),
         *cells.numbers("In/s", "Out/s", "Timers"),
-        *_TREND[:2],
+        *TREND[:2],
     ]
     table = [
         [
@@ -111,7 +111,7 @@ def _groups(board: Board, text: str) -> Section:
     rows = chosen(board.rows, "lag", text)
     shown, left_out = cells.first(rows, MAX_ROWS, "groups", "; filter by name to see others")
     most = max((row.figure or 0 for row in rows), default=0)
-    headings = [Heading("Group"), *cells.numbers("Lag", "Out/s"), *_TREND]
+    headings = [Heading("Group"), *cells.numbers("Lag", "Out/s"), *TREND]
     table = [
         [
             _named(group_cell(row.name), row),

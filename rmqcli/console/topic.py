@@ -7,7 +7,7 @@ from rmqcli.client.admin.values import stored
 from rmqcli.codec.bodies.stats import TopicOffset
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.console.messages import MAX_MESSAGES, Found, Wanted, blocks_of, find
-from rmqcli.console.overview import trend
+from rmqcli.console.overview import TREND, trend
 from rmqcli.console.shared import TooSlow
 from rmqcli.console.view import MAX_ROWS, Console, Field, Form, View, address, commands, group_cell
 from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
@@ -78,8 +78,7 @@ def _groups(console: Console, name: str) -> Section:
     headings = [
         Heading("Group"),
         *cells.numbers("Lag", "Out/s"),
-        Heading("Trend", "over the last five minutes"),
-        *cells.numbers("Change/s", "To zero"),
+        *TREND,
     ]
     table = [
         [group_cell(row.group), cells.number(row.figure), cells.rate(row.rate_out), *trend(row)]

@@ -40,13 +40,12 @@ def html_of(page: Page) -> str:
 
 
 def _document(page: Page) -> Iterator[str]:
-    title = f"{page.kind} {page.name}"
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<meta name="color-scheme" content="light dark">'
-    yield f"<title>{escaped(title)} – {escaped(moment(page.made_ms).text)} UTC</title>"
-    yield f"<style>\n{style()}</style>\n</head>\n<body>"
+    yield from head_of(
+        f"{page.kind} {page.name} – {moment(page.made_ms).text} UTC",
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        f"<style>\n{style()}</style>",
+    )
+    yield "<body>"
     yield from _header(page)
     yield "<main>"
     yield from summary_of(page.tiles, page.findings)
@@ -55,6 +54,16 @@ def _document(page: Page) -> Iterator[str]:
     yield "</main>"
     yield f"<footer>Made by rmq {escaped(__version__)}. All times are UTC; point at a number for its exact value.</footer>"
     yield "</body>\n</html>"
+
+
+def head_of(title: str, *more: str) -> Iterator[str]:
+    """Yield the beginning of a document, before its body; `more` is markup of the head."""
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
+    yield f"<title>{escaped(title)}</title>"
+    yield from more
+    yield "</head>"
 
 
 def escaped(text: str) -> str:
