@@ -47,6 +47,8 @@ GROUPS = {PLAIN: 1000, FEW: 2, FIFO: 1000}
 WINDOW_S = SAVE_S + 1.0
 """What happened so long before an end may be forgotten: the interval of saves, and the time that two of them take."""
 MARGIN_S = 0.05
+TICK_S = 0.001
+"""The broker rounds times to milliseconds: a message may be over half of one before its time."""
 INVISIBLE_MS = (1000, 2500, 8000)
 CHANGED_MS = (0, 500, 1500, 6000)
 DRAINED_S = 20
@@ -115,7 +117,7 @@ class Model:
                 if now <= known.lent + WINDOW_S:
                     known.due, known.is_sure = None, False
                 ends = [due for due in known.dues if known.acked is None or due <= known.acked]
-                recent = any(due <= now <= max(due, self.started) + WINDOW_S for due in ends)
+                recent = any(due - TICK_S <= now <= max(due, self.started) + WINDOW_S for due in ends)
                 known.is_doubled |= recent and group != FIFO
 
     def cut(self, _synced: Image) -> None:
