@@ -187,7 +187,7 @@ class BrokerContext:
             self.now_ms.advance(milliseconds)
         except ValueError as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        self.pops.hurry(milliseconds)
+        self.pops.revival.hurry(milliseconds)
         self.clock_moved.unpark_all()
 
     def offset_msg_id(self, physical_offset: int) -> str:

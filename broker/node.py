@@ -150,7 +150,7 @@ async def open_broker(
             if broker.access is not None:
                 broker.access.topics_at = partial(topics_at, broker)
                 broker.access.listeners.append(partial(release_all, broker))
-            await in_thread(load_tables, broker, broker.pops.steady_ms())
+            await in_thread(load_tables, broker, broker.pops.revival.steady_ms())
             listen_to_store(broker, delays)
             stop = trio.Event()
             try:
@@ -207,7 +207,7 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
     config = broker.config
     delays.start(services)
     services.start("timers", broker.timers.run)
-    services.start("pops", broker.pops.run)
+    services.start("pops", broker.pops.revival.run)
     services.start("save pops", partial(broker.pops.run_saves, config.flush_consumer_offset_interval))
     services.start("long work", broker.jobs.run)
     services.start("held pulls", broker.holds.run)

@@ -391,7 +391,7 @@ async def fake_broker(
         address = f"{HOST[0]}:{HOST[1]}"
         context, _ = assemble(config, address, store_host, now_ms, random.Random(7), store, inline)
         delays = DelayService(context)
-        load_tables(context, context.pops.steady_ms())
+        load_tables(context, context.pops.revival.steady_ms())
         listen_to_store(context, delays)
         async with open_services() as services:
             start_services(context, delays, services)

@@ -19,8 +19,8 @@ import trio
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.disk import Disk
 from rmqcli.broker.services.pop.orders import Orders
-from rmqcli.broker.services.pop.queues import MOST, CheckPoint, InFlight, PopQueue, QueueKey
-from rmqcli.broker.services.pop.revive import lent, needed_topic, real_topic, store_again
+from rmqcli.broker.services.pop.queues import MOST, InFlight, PopQueue, QueueKey
+from rmqcli.broker.services.pop.revive import AGAIN_SECONDS, Revival, lent, real_topic
 from rmqcli.broker.services.pop.saved import SavedPops
 from rmqcli.broker.services.pop.values import PoppedPart, PopRequest, PopResult, records_of
 from rmqcli.broker.services.pop.waiting import ALL_QUEUES, Waiting
@@ -41,12 +41,6 @@ from rmqcli.codec.receipt_handle import (
 
 RETRY_FIRST = 5
 """One of so many pops looks at the retry topics first (Java `popFromRetryProbability`, 20 %)."""
-REVIVED_AT_ONCE = 32
-"""Messages that are stored again before other tasks run."""
-RETRY_MS = 1000
-LONGEST_SLEEP_SECONDS = 60.0
-AGAIN_SECONDS = 60.0
-"""Minimum time between two log lines about the same trouble."""
 
 _log = logging.getLogger(__name__)
 _WRONG = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
@@ -86,14 +80,11 @@ class Pops:
         self.orders = Orders()
         self.waiting = Waiting()
         self._saved = SavedPops(broker, self.in_flight, self.orders, root, in_thread, disk)
+        self.revival = Revival(broker, self.in_flight, self.orders, self.waiting, self._saved.java.read)
         self._revive_queue = -1
-        self._ahead_ms = 0
-        self._pause: trio.CancelScope | None = None
-        self._has_news = False
-        self._sleeps_until = 0.0
         self.must_save = False
         """True if a group has begun where it would not begin again."""
-        self._told_full = self._told_refused = -AGAIN_SECONDS
+        self._told_full = -AGAIN_SECONDS
 
     # --- what requests call
 
@@ -105,7 +96,7 @@ class Pops:
         self._revive_queue = (self._revive_queue + 1) % REVIVE_QUEUES
         result = PopResult(self._broker.now_ms(), request.invisible_ms, self._revive_queue)
         result.rest = rest
-        due = self.steady_ms() + request.invisible_ms if reads else 0
+        due = self.revival.steady_ms() + request.invisible_ms if reads else 0
         for source, queue, start, found in reads:
             queue.position = found.next_begin_offset
             result.moved |= queue.position != start
@@ -115,7 +106,7 @@ class Pops:
                 self.in_flight.add(queue, part.offsets, result.pop_time, request.invisible_ms, due)
                 self._lent(result, part, found, request.group)
         if result.parts:
-            self._wake_before(due)
+            self.revival.wake_before(due)
         return result
 
     def pop_now(self, request: PopRequest) -> PopResult:
@@ -179,7 +170,7 @@ class Pops:
         if self.in_flight.point_of(queue, handle.offset, handle.pop_time) is None:
             return self._saved.java.acked(group, stored, handle)
         assert queue is not None
-        self._done(queue, handle.offset)
+        self.revival.done(queue, handle.offset)
         return True
 
     def ack_all(self, group: str, topic: str, handles: Iterable[ReceiptHandle]) -> list[bool]:
@@ -191,12 +182,12 @@ class Pops:
     ) -> ReceiptHandle | None:
         """Lend a message for another time from now on. Return its new handle; None if it is not in flight under this
         one."""
-        stored, due = handle.topic(group, topic), self.steady_ms() + invisible_ms
+        stored, due = handle.topic(group, topic), self.revival.steady_ms() + invisible_ms
         if handle.is_order:
             key = group, stored, handle.queue_id
             if not self.orders.change(key, handle.offset, handle.pop_time, due):
                 return None
-            self._wake_before(due)
+            self.revival.wake_before(due)
             past = self._broker.now_ms() - handle.pop_time
             return handle._replace(invisible_time=past + invisible_ms)
         queue = self._known(group, stored, handle.queue_id)
@@ -205,7 +196,7 @@ class Pops:
         # Another time than that of the old handle, which has no effect any more.
         pop_time = max(self._broker.now_ms(), handle.pop_time + 1)
         self.in_flight.change(queue, handle.offset, pop_time, invisible_ms, due)
-        self._wake_before(due)
+        self.revival.wake_before(due)
         return handle._replace(pop_time=pop_time, invisible_time=invisible_ms)
 
     async def release(self, group: str, topic: str, handle: ReceiptHandle, *, counts: bool = False) -> bool:
@@ -214,7 +205,7 @@ class Pops:
         stored = handle.topic(group, topic)
         if handle.is_order:
             key = group, stored, handle.queue_id
-            now = self.steady_ms()
+            now = self.revival.steady_ms()
             if not self.orders.change(key, handle.offset, handle.pop_time, now, delivered=counts):
                 return False
             self.waiting.wake_group(topic, group)
@@ -223,12 +214,12 @@ class Pops:
         point = self.in_flight.point_of(queue, handle.offset, handle.pop_time)
         if queue is None or point is None:
             return False
-        return await self._store_again(queue, handle.offset, point, attempts=int(counts))
+        return await self.revival.take_back(queue, handle.offset, point, attempts=int(counts))
 
     async def to_dead_letters(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
         """Store a message in the dead-letter topic of the group, and acknowledge it. Return False if it is not in
         flight under this handle, or gone. Raises Refusal if the store refuses it."""
-        await self._ensure(dlq_topic(group), DLQ_QUEUES)
+        await self.revival.ensure(dlq_topic(group), DLQ_QUEUES)
         moved: bool = await self._broker.store.when_ready(self._to_dead_letters, group, topic, handle)
         return moved
 
@@ -263,7 +254,7 @@ class Pops:
             key = request.group, source.topic, source.queue_id
             if request.order:
                 block = self.orders.get(key)
-                if block is not None and block.is_blocked(request.attempt_id, self.steady_ms()):
+                if block is not None and block.is_blocked(request.attempt_id, self.revival.steady_ms()):
                     continue
             start = self._queue(source, request).position
             if search.max_offset(source.topic, source.queue_id) > start:
@@ -305,20 +296,11 @@ class Pops:
             self.waiting.wake_group(topic, group)
 
     def lent(self, group: str, topic: str, queue_id: int) -> tuple[int, int]:
-        """Return how many messages before the next pop are in flight, and the offset behind all that were lent."""
+        """Return how many messages before the next pop are in flight, and the offset after all that were lent."""
         position = self.position(group, topic, queue_id)
         queue, block = self._known(group, topic, queue_id), self.orders.get((group, topic, queue_id))
         end = position if block is None else max(position, block.offsets[-1] + 1)
         return 0 if queue is None else len(queue.in_flight), end
-
-    def steady_ms(self) -> int:
-        """Return the time in which due times are kept."""
-        return round(trio.current_time() * 1000) + self._ahead_ms
-
-    def hurry(self, milliseconds: int) -> None:
-        """Let all times of messages be over so much earlier, for tests."""
-        self._ahead_ms += milliseconds
-        self._wake_service()
 
     def remove_topic(self, topic: str) -> None:
         """Forget a topic that is deleted: a new one with its name has other messages."""
@@ -339,7 +321,7 @@ class Pops:
         """Wake waiting pops. This is an arrival listener of the store."""
         self.waiting.arrived(stored)
         if self._saved.java.arrived(stored):
-            self._wake_service()
+            self.revival.wake()
 
     # --- files
 
@@ -353,7 +335,7 @@ class Pops:
 
     async def save(self) -> None:
         """Save what changed. Raises OSError."""
-        await self._saved.save(self.steady_ms())
+        await self._saved.save(self.revival.steady_ms())
 
     async def run_saves(self, period_ms: int) -> None:
         """Run the service that saves."""
@@ -482,7 +464,7 @@ class Pops:
     # --- FIFO
 
     def _pop_in_order(self, request: PopRequest) -> PopResult:
-        broker, now = self._broker, self.steady_ms()
+        broker, now = self._broker, self.revival.steady_ms()
         result = PopResult(broker.now_ms(), request.invisible_ms, ORDER_QUEUE)
         reads: list[tuple[_Source, QueueKey, int, GetResult]] = []
         left = request.max_messages
@@ -530,7 +512,7 @@ class Pops:
                 result.moved = True
             return
         offsets = [offset for offset, _ in records]
-        due = self.steady_ms() + request.invisible_ms
+        due = self.revival.steady_ms() + request.invisible_ms
         block = self.orders.lend(key, offsets, result.pop_time, request.invisible_ms, due, request.attempt_id)
         shown = [(offset, record) for offset, record in records if offset not in block.acked]
         if not shown:
@@ -548,7 +530,7 @@ class Pops:
             block.counts,
         )
         self._lent(result, part, found, group)
-        self._wake_before(due)
+        self.revival.wake_before(due)
 
     def _ack_in_order(self, group: str, stored: str, handle: ReceiptHandle) -> bool:
         key = group, stored, handle.queue_id
@@ -563,109 +545,6 @@ class Pops:
         if following > offsets.query(*key):
             offsets.commit(*key, following)
         block = self.orders.get(key)
-        if block is None or not block.is_blocked(None, self.steady_ms()):
+        if block is None or not block.is_blocked(None, self.revival.steady_ms()):
             self.waiting.wake_group(real_topic(group, stored), group)
         return True
-
-    # --- the end of the time
-
-    def _done(self, queue: PopQueue, offset: int) -> None:
-        was_full = queue.room <= 0 or len(self.in_flight) >= MOST
-        self.in_flight.done(queue, offset)
-        if was_full:
-            self.waiting.wake_group(real_topic(queue.group, queue.topic), queue.group)
-
-    async def _store_again(self, queue: PopQueue, offset: int, point: CheckPoint, *, attempts: int) -> bool:
-        """Store a message again that is still in flight by its check point, and let it leave. Return False if the
-        store refuses it. Raises OSError."""
-        while True:
-            needed = await self._broker.store.when_ready(self._try_again, queue, offset, point, attempts)
-            if isinstance(needed, bool):
-                return needed
-            await self._ensure(*needed)
-
-    def _try_again(
-        self, queue: PopQueue, offset: int, point: CheckPoint, attempts: int
-    ) -> bool | tuple[str, int]:
-        """Return a topic, and its number of queues, if it has to be created first."""
-        broker = self._broker
-        if queue.in_flight.get(offset) is not point:
-            return True
-        # A group that is not in its table is no reason to lose a message: it may have begun just before a crash.
-        is_wanted = real_topic(queue.group, queue.topic) in broker.topics
-        message = lent(broker, queue, offset) if is_wanted else None
-        if message is None:
-            text = "%s does not get the message %d of queue %d of %s again: it is gone"
-            _log.info(text, queue.group, offset, queue.queue_id, queue.topic)
-        else:
-            topic, queues = needed_topic(broker, queue, message, attempts=attempts)
-            if topic not in broker.topics:
-                return topic, queues
-            if topic != dlq_topic(queue.group) and broker.offsets.query(queue.group, topic, 0) < 0:
-                # Without an offset, the group would have no lag here while none of its members pops.
-                broker.offsets.commit(queue.group, topic, 0, max(0, broker.store.search.min_offset(topic, 0)))
-            if not store_again(broker, queue, message, topic, point.pop_time, attempts=attempts):
-                return False
-        self._done(queue, offset)
-        return True
-
-    async def _ensure(self, topic: str, queues: int) -> None:
-        """Create a topic, unless it exists, and save that before a message is stored in it. Raises OSError."""
-        config, made = self._broker.topics.ensure(topic, queues)
-        if made:
-            self._broker.files.topics_changed()
-            self._broker.announcer.announce([config])
-        await self._broker.files.save_changed()
-
-    async def _take_back(self) -> None:
-        """Store the messages again whose time is over, and wake the pops of FIFO queues that are free."""
-        for group, topic, _ in list(self.orders.freed(self.steady_ms())):
-            self.waiting.wake_group(real_topic(group, topic), group)
-        done = 0
-        while (due := self.in_flight.take_due(self.steady_ms())) is not None:
-            queue, point = due
-            try:
-                for offset in point.offsets:
-                    if queue.in_flight.get(offset) is not point:
-                        continue
-                    if not await self._store_again(queue, offset, point, attempts=1):
-                        self._tell_refused(queue, offset)
-                        break
-                    done += 1
-                    if done % REVIVED_AT_ONCE == 0:
-                        await trio.lowlevel.checkpoint()
-            finally:
-                if point.left:
-                    self.in_flight.put_back(queue, point, self.steady_ms() + RETRY_MS)
-
-    def _tell_refused(self, queue: PopQueue, offset: int) -> None:
-        now = trio.current_time()
-        if now - self._told_refused >= AGAIN_SECONDS:
-            self._told_refused = now
-            text = "%s gets the message %d of queue %d of %s again later: the store refuses it now"
-            _log.error(text, queue.group, offset, queue.queue_id, queue.topic)
-
-    def _wake_before(self, due: float) -> None:
-        if due < self._sleeps_until:
-            self._wake_service()
-
-    def _wake_service(self) -> None:
-        self._has_news = True
-        if self._pause is not None:
-            self._pause.cancel()
-
-    async def run(self) -> None:
-        """Run the service that takes back messages whose time is over."""
-        while True:
-            self._has_news = False
-            wait = LONGEST_SLEEP_SECONDS
-            if not self._broker.is_slave:
-                await self._broker.store.when_ready(self._saved.java.read, self.steady_ms())
-                await self._take_back()
-                dues = [due for due in (self.in_flight.next_due(), self.orders.next_due()) if due is not None]
-                wait = min([wait, *(max(due - self.steady_ms(), 0) / 1000 for due in dues)])
-            self._sleeps_until = self.steady_ms() + wait * 1000
-            with trio.move_on_after(0 if self._has_news else wait) as self._pause:
-                await trio.sleep_forever()
-            self._pause = None
-            self._sleeps_until = 0.0

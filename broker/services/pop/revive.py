@@ -4,10 +4,15 @@ more attempt, or a dead letter if the attempts of the group are used up (Java cl
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+
+import trio
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
-from rmqcli.broker.services.pop.queues import PopQueue
+from rmqcli.broker.services.pop.orders import Orders
+from rmqcli.broker.services.pop.queues import MOST, CheckPoint, InFlight, PopQueue
+from rmqcli.broker.services.pop.waiting import Waiting
 from rmqcli.broker.services.put import restored
 from rmqcli.broker.services.retries import DLQ_QUEUES, put_dead_letter
 from rmqcli.broker.store.values import PutStatus
@@ -21,6 +26,13 @@ from rmqcli.codec.receipt_handle import NORMAL, RETRY_V1, RETRY_V2, pop_retry_to
 from rmqcli.codec.records.reading import decode_record
 
 RETRY_QUEUES = 1
+REVIVED_AT_ONCE = 32
+"""Messages that are stored again before other tasks run."""
+RETRY_MS = 1000
+LONGEST_SLEEP_SECONDS = 60.0
+AGAIN_SECONDS = 60.0
+"""Minimum time between two log lines about the same trouble."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -92,3 +104,138 @@ def store_again(
     if retry_flag(queue.topic) == NORMAL:
         broker.statistics.sent_back(queue.topic, queue.group)
     return True
+
+
+class Revival:
+    """The end of the time of popped messages: each is stored again, or else acknowledged, and then leaves."""
+
+    def __init__(
+        self,
+        broker: BrokerContext,
+        in_flight: InFlight,
+        orders: Orders,
+        waiting: Waiting,
+        read_records: Callable[[int], object],
+    ) -> None:
+        self._broker = broker
+        self._in_flight = in_flight
+        self._orders = orders
+        self._waiting = waiting
+        self._read_records = read_records
+        self._ahead_ms = 0
+        self._pause: trio.CancelScope | None = None
+        self._has_news = False
+        self._sleeps_until = 0.0
+        self._told_refused = -AGAIN_SECONDS
+
+    def steady_ms(self) -> int:
+        """Return the time in which due times are kept."""
+        return round(trio.current_time() * 1000) + self._ahead_ms
+
+    def hurry(self, milliseconds: int) -> None:
+        """Let all times of messages be over so much earlier, for tests."""
+        self._ahead_ms += milliseconds
+        self.wake()
+
+    def done(self, queue: PopQueue, offset: int) -> None:
+        was_full = queue.room <= 0 or len(self._in_flight) >= MOST
+        self._in_flight.done(queue, offset)
+        if was_full:
+            self._waiting.wake_group(real_topic(queue.group, queue.topic), queue.group)
+
+    async def take_back(self, queue: PopQueue, offset: int, point: CheckPoint, *, attempts: int) -> bool:
+        """Store a message again that is still in flight by its check point, and let it leave. Return False if the
+        store refuses it. Raises OSError."""
+        while True:
+            needed = await self._broker.store.when_ready(self._try_again, queue, offset, point, attempts)
+            if isinstance(needed, bool):
+                return needed
+            await self.ensure(*needed)
+
+    def _try_again(
+        self, queue: PopQueue, offset: int, point: CheckPoint, attempts: int
+    ) -> bool | tuple[str, int]:
+        """Return a topic, and its number of queues, if it has to be created first."""
+        broker = self._broker
+        if queue.in_flight.get(offset) is not point:
+            return True
+        # A group that is not in its table is no reason to lose a message: it may have begun just before a crash.
+        is_wanted = real_topic(queue.group, queue.topic) in broker.topics
+        message = lent(broker, queue, offset) if is_wanted else None
+        if message is None:
+            text = "%s does not get the message %d of queue %d of %s again: it is gone"
+            _log.info(text, queue.group, offset, queue.queue_id, queue.topic)
+        else:
+            topic, queues = needed_topic(broker, queue, message, attempts=attempts)
+            if topic not in broker.topics:
+                return topic, queues
+            if topic != dlq_topic(queue.group) and broker.offsets.query(queue.group, topic, 0) < 0:
+                # Without an offset, the group would have no lag here while none of its members pops.
+                broker.offsets.commit(queue.group, topic, 0, max(0, broker.store.search.min_offset(topic, 0)))
+            if not store_again(broker, queue, message, topic, point.pop_time, attempts=attempts):
+                return False
+        self.done(queue, offset)
+        return True
+
+    async def ensure(self, topic: str, queues: int) -> None:
+        """Create a topic, unless it exists, and save that before a message is stored in it. Raises OSError."""
+        config, made = self._broker.topics.ensure(topic, queues)
+        if made:
+            self._broker.files.topics_changed()
+            self._broker.announcer.announce([config])
+        await self._broker.files.save_changed()
+
+    async def _take_back_due(self) -> None:
+        """Store the messages again whose time is over, and wake the pops of FIFO queues that are free."""
+        for group, topic, _ in list(self._orders.freed(self.steady_ms())):
+            self._waiting.wake_group(real_topic(group, topic), group)
+        done = 0
+        while (due := self._in_flight.take_due(self.steady_ms())) is not None:
+            queue, point = due
+            try:
+                for offset in point.offsets:
+                    if queue.in_flight.get(offset) is not point:
+                        continue
+                    if not await self.take_back(queue, offset, point, attempts=1):
+                        self._tell_refused(queue, offset)
+                        break
+                    done += 1
+                    if done % REVIVED_AT_ONCE == 0:
+                        await trio.lowlevel.checkpoint()
+            finally:
+                if point.left:
+                    self._in_flight.put_back(queue, point, self.steady_ms() + RETRY_MS)
+
+    def _tell_refused(self, queue: PopQueue, offset: int) -> None:
+        now = trio.current_time()
+        if now - self._told_refused >= AGAIN_SECONDS:
+            self._told_refused = now
+            text = "%s gets the message %d of queue %d of %s again later: the store refuses it now"
+            _log.error(text, queue.group, offset, queue.queue_id, queue.topic)
+
+    def wake_before(self, due: float) -> None:
+        if due < self._sleeps_until:
+            self.wake()
+
+    def wake(self) -> None:
+        self._has_news = True
+        if self._pause is not None:
+            self._pause.cancel()
+
+    async def run(self) -> None:
+        """Run the service that takes back messages whose time is over."""
+        while True:
+            self._has_news = False
+            wait = LONGEST_SLEEP_SECONDS
+            if not self._broker.is_slave:
+                await self._broker.store.when_ready(self._read_records, self.steady_ms())
+                await self._take_back_due()
+                dues = [
+                    due for due in (self._in_flight.next_due(), self._orders.next_due()) if due is not None
+                ]
+                wait = min([wait, *(max(due - self.steady_ms(), 0) / 1000 for due in dues)])
+            self._sleeps_until = self.steady_ms() + wait * 1000
+            with trio.move_on_after(0 if self._has_news else wait) as self._pause:
+                await trio.sleep_forever()
+            self._pause = None
+            self._sleeps_until = 0.0
