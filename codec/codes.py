@@ -181,8 +181,6 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
-    # Not in RocketMQ: for tests, in a range that Java leaves free and that fits in the two bytes of binary headers.
-    ADVANCE_CLOCK = 31001
 
     # 5.4 and 5.5
     SWITCH_TIMER_ENGINE = 5001
@@ -198,6 +196,9 @@ class RequestCode(IntEnum):
     GET_LITE_CLIENT_INFO = 200077
     GET_LITE_GROUP_INFO = 200078
     TRIGGER_LITE_DISPATCH = 200079
+
+    # Not in RocketMQ: for tests, in a range that Java leaves free and that fits in the two bytes of binary headers.
+    ADVANCE_CLOCK = 31001
 
 
 class ResponseCode(IntEnum):

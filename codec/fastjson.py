@@ -60,6 +60,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _DOUBLE, _SINGLE, _NUMBER, _WORD, _MARK = 1, 2, 3, 4, 5
+# A text, which re compiles when it is first used: most commands do not use it.
 _ESCAPE: Final = r"(?s)\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))"
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

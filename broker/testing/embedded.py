@@ -23,11 +23,11 @@ import trio
 
 from rmqcli.broker.config import BrokerConfig, NamesrvConfig
 from rmqcli.broker.disk import REAL, Disk
-from rmqcli.broker.errors import ConfigError
+from rmqcli.broker.errors import ConfigError, Refusal
 from rmqcli.broker.namesrv.node import open_name_server
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.node import open_broker
-from rmqcli.broker.system import MAX_ADVANCE_MS, MovableClock, NowMs, system_now_ms
+from rmqcli.broker.system import MovableClock, NowMs, system_now_ms
 from rmqcli.codec.ids import join_address
 from rmqcli.codec.store.delay_levels import DelayLevels
 from rmqcli.extras import GRPC, require
@@ -79,10 +79,10 @@ class Cluster:
         connected; their own clocks, and that of the name server, are not moved. Raises ValueError for a
         duration that is negative or longer than a year.
         """
-        milliseconds = _milliseconds(duration)
-        if not 0 <= milliseconds <= MAX_ADVANCE_MS:
-            raise ValueError(f"a clock only advances, by at most a year at once: {duration!r}")
-        self.move_clock(milliseconds)
+        try:
+            self.move_clock(_milliseconds(duration))
+        except Refusal as refusal:
+            raise ValueError(refusal.remark) from None
 
 
 def _milliseconds(duration: float | str) -> int:

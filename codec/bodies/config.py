@@ -142,6 +142,7 @@ class GroupForbidden(Body, frozen=True):
 # continued with a backslash, and backslash escapes. RocketMQ's `MixAll.properties2String` escapes nothing,
 # so its text is read without undoing escapes. The last entry of a name counts.
 
+# Patterns as texts, which re compiles when one is first used: most commands use none of them.
 _LINE_END: Final = r"\r\n|\r|\n"
 _BLANKS: Final = " \t\f"
 _ENTRY: Final = r"(?s)((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)"

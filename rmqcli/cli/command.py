@@ -28,6 +28,7 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Given, Settings
 
 _WHOLE = 500
+# Patterns as texts, which re compiles when one is first used: most commands use none of them.
 _BRACES = r"\{(.*)\}"
 _DOUBLED = r"\[(\[[^]]*\])(?:\.\.\.)?\]"
 _LEFT_OUT = {OPTIONAL_SECONDS: "2", OPTIONAL_PORT: "8081"}

@@ -38,6 +38,7 @@ _OS_CODES: Mapping[int, ExitCode] = {
 # Errors without a file name concern standard output, or open files.
 _NAMELESS: Mapping[int, str] = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO), "cannot write: ")
 
+# Patterns as texts, which re compiles when one is first used: most commands use none of them.
 _VALIDATOR = (
     (r"Input should be greater than or equal to (\S+)", r"expected at least \1"),
     (r"Input should be less than or equal to (\S+)", r"expected at most \1"),

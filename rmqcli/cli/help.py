@@ -24,6 +24,7 @@ _COLUMN = 26
 
 Row = tuple[str, str]
 
+# Patterns as texts, which re compiles when one is first used: most commands use none of them.
 _RANGE = r"(?P<low>[\d.]+<=)?x(?P<sign>[<>]=)(?P<bound>[\d.]+)(?=[];])"
 _NOTHING = r"; (?=\])|\s*\[\]"
 # Nobody expects a negative number of seconds; limits such as 0.001 stand for "more than 0".

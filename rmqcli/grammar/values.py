@@ -29,7 +29,7 @@ class UnknownName(GrammarError):
 
 
 _DURATIONS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-# Texts, because a command uses few of these patterns: compiling all of them takes a millisecond.
+# Patterns as texts, which re compiles when one is first used: compiling all of them takes a millisecond.
 _PART = r"([0-9]{1,12})(ms|[smhdw])"
 _WHOLE = rf"(?:{_PART})+"
 

@@ -24,6 +24,7 @@ UNSEEN: Final = (
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+# Patterns as texts, which re compiles when one is first used: most commands use none of them.
 _ANY: Final = f"[{CONTROLS}{UNSEEN}]"
 _LATE: Final = f"[\x7f-\x9f{UNSEEN}]"
 _IN_A_LINE: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}

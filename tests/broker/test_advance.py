@@ -76,5 +76,5 @@ def test_durations_are_refused_by_name() -> None:
     with broker.embedded_in_thread() as cluster:
         with pytest.raises(ValueError, match="'soon' is not a duration"):
             cluster.advance("soon")
-        with pytest.raises(ValueError, match="at most a year at once: -1"):
+        with pytest.raises(ValueError, match="-1000 ms is negative"):
             cluster.advance(-1)

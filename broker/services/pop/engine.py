@@ -248,7 +248,7 @@ class Pops:
         return result
 
     def has_messages(self, request: PopRequest) -> bool:
-        """Return True if a pop would look at a queue with messages behind its position."""
+        """Return True if a pop would look at a queue with messages after its position."""
         search = self._broker.store.search
         for source in self._sources(request):
             key = request.group, source.topic, source.queue_id
@@ -346,6 +346,7 @@ class Pops:
     def _sources(self, request: PopRequest) -> list[_Source]:
         """Return the queues that a pop looks at, in order."""
         group, topic, rng = request.group, request.topic, self._broker.rng
+        # randrange takes ten times as long.
         is_retry_first = not request.order and rng.random() * RETRY_FIRST < 1
         sources = self._queues_of(topic, NORMAL, request.queue_id)
         if request.order:

@@ -49,7 +49,7 @@ class Block:
 
     @property
     def next_offset(self) -> int:
-        """The first offset that is not acknowledged. What an earlier, longer block has left may be behind this one."""
+        """The first offset that is not acknowledged. What an earlier, longer block has left may follow this one."""
         following = next(
             (offset for offset in self.offsets if offset not in self.acked), self.offsets[-1] + 1
         )

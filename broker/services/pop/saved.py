@@ -219,10 +219,10 @@ def _saved_queue(queue: PopQueue, wall: float) -> InFlightQueue:
 
 def _saved_block(block: Block, wall: float) -> OrderInfo:
     offsets, free = [*block.offsets], []
-    if behind := sorted(offset for offset in block.acked if offset > offsets[-1]):
+    if later := sorted(offset for offset in block.acked if offset > offsets[-1]):
         # What an earlier, longer block has left: the next offset that is not acknowledged, and those that are.
         free = [next(offset for offset in count(offsets[-1] + 1) if offset not in block.acked)]
-        offsets += sorted(free + behind)
+        offsets += sorted(free + later)
     first, *others = offsets
     over = block.pop_time + block.invisible_ms
     dues = dict.fromkeys(free, 0.0) | block.visible

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 
+# A text, which re compiles when it is first used: most commands do not use it.
 _RELATIVE = r"(?<=@)-[0-9.a-z]+"
 """Matches `-10m` in `@-10m`, and `-1h` and `-10m` in `@-1h:@-10m`."""
 
