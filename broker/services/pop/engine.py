@@ -346,7 +346,7 @@ class Pops:
     def _sources(self, request: PopRequest) -> list[_Source]:
         """Return the queues that a pop looks at, in order."""
         group, topic, rng = request.group, request.topic, self._broker.rng
-        # randrange takes ten times as long.
+        # randrange takes several times as long.
         is_retry_first = not request.order and rng.random() * RETRY_FIRST < 1
         sources = self._queues_of(topic, NORMAL, request.queue_id)
         if request.order:
