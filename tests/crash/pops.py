@@ -330,7 +330,12 @@ class Poppers:
             known.dues.append(due)
             known.due = None
             topic = self._model.messages[number].topic
-            changed = await change(self, handle, milliseconds, group=group, topic=topic)  # type: ignore[arg-type]
+            try:
+                changed = await change(self, handle, milliseconds, group=group, topic=topic)  # type: ignore[arg-type]
+            except AssertionError:
+                if was_sure:
+                    raise
+                continue  # a power cut has taken the message
             if known.handle != handle:
                 continue  # another pop got it meanwhile
             now = trio.current_time()
