@@ -84,7 +84,9 @@ class Pops:
     async def release(self, held: PopQueue) -> None:
         """Pop no more of a queue, and return what no listener has begun with."""
         held.drop()
-        await self._return_all(held.unbegun())
+        # Nobody else returns them: when the end of the consumer cancels this, they are forgotten already.
+        with trio.move_on_after(LAST_POPS, shield=True):
+            await self._return_all(held.unbegun())
 
     async def finish(self) -> None:
         """Send what is left to be sent, and return what was not consumed, at the end of the consumer."""

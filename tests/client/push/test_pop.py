@@ -30,6 +30,8 @@ from rmqcli.client import (
     ResetTarget,
 )
 from rmqcli.client.group.allocation import by_config
+from rmqcli.client.pop.lent import change
+from rmqcli.client.push import pops
 from rmqcli.client.push.pop_queue import Loan, PopQueue
 from rmqcli.codec.bodies.pop import SetMessageRequestModeRequestBody
 from rmqcli.codec.codes import RequestCode, ResponseCode
@@ -228,25 +230,31 @@ async def test_no_more_in_flight_than_allowed(cluster: WatchedCluster, autojump_
     assert max(most) == 7
 
 
+@pytest.mark.parametrize("grace", [3.0, 0.0])
 async def test_what_was_not_consumed_is_returned_at_the_end(
-    cluster: WatchedCluster, autojump_clock: Any
+    grace: float, cluster: WatchedCluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def change_late(*arguments: Any, **options: Any) -> ReceiptHandle:
+        await trio.sleep(0.1)  # longer than a consumer without grace takes to end its tasks
+        return await change(*arguments, **options)
+
     async def slow(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
         await trio.sleep(2 if messages[0].body == b"0" else 1000)
         finished.append(messages[0].body)
         return DONE
 
     finished: list[bytes] = []
+    monkeypatch.setattr(pops, "change", change_late)
     share(cluster)
     cluster.put_many(cluster.queue(TOPIC), bodies(0, 20))
-    async with popping(cluster, slow, consumers=2):
+    async with popping(cluster, slow, consumers=2, grace=grace):
         await trio.sleep(1)
         assert in_flight(cluster) == 20
-    assert finished == [b"0"] and in_flight(cluster) == 0
+    assert finished == ([b"0"] if grace else []) and in_flight(cluster) == 0
     taken = Taken()
     async with popping(cluster, taken, "c2"):
         await trio.sleep(1)
-        assert Counter(taken.bodies) == Counter(bodies(1, 20))
+        assert Counter(taken.bodies) == Counter(bodies(len(finished), 20))
         assert {message.reconsume_times for _, message in taken.messages} == {0}
 
 
