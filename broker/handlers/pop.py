@@ -427,7 +427,7 @@ def change_invisible_time(
         return _take_back(broker, header.consumer_group, topic, handle)
     changed = broker.pops.change(header.consumer_group, topic, handle, header.invisible_time)
     # As in Java, a client whose message is lent to another one already is not told.
-    return _changed(changed or _ended(broker, handle, header.invisible_time))
+    return _changed(changed or handle)
 
 
 async def _take_back(
@@ -435,11 +435,7 @@ async def _take_back(
 ) -> Reply[ChangeInvisibleTimeResponseHeader, None]:
     """Let a message that was not consumed be popped again now."""
     await broker.pops.release(group, topic, handle)
-    return _changed(_ended(broker, handle, 0))
-
-
-def _ended(broker: BrokerContext, handle: ReceiptHandle, invisible_ms: int) -> ReceiptHandle:
-    return handle._replace(pop_time=broker.now_ms(), invisible_time=invisible_ms)
+    return _changed(handle)
 
 
 def _changed(changed: ReceiptHandle) -> Reply[ChangeInvisibleTimeResponseHeader, None]:

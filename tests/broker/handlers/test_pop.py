@@ -689,6 +689,22 @@ async def test_a_fifo_queue_lends_the_same_again_in_order(
         assert RETRY not in broker.context.topics
 
 
+async def test_the_handle_of_a_late_change_has_no_effect_either(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await send(client, "a")
+        (first,) = await popped(client, order=True, invisible_time=1000)
+        await trio.sleep(1.01)
+        (again,) = await popped(client, order=True)
+        late = await change(client, first, 5000)  # in the same millisecond
+        await ack(client, late)
+        assert committed(broker) == 0
+        await ack(client, again)
+        assert committed(broker) == 1
+
+
 async def test_a_fifo_attempt_that_is_repeated_gets_the_same(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
