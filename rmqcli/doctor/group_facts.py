@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rmqcli.client import Admin, ClientError, NoRoute
 from rmqcli.client.admin.area import gather
-from rmqcli.client.admin.clients import merged
+from rmqcli.client.admin.clients import GLANCE_TIMEOUT, merged
 from rmqcli.client.errors import topic_remedy
 from rmqcli.client.wire.addresses import name_servers
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig
@@ -124,7 +124,7 @@ async def members_of(
         )
     connection = merged(list(answers.values()))
     ids = [client.client_id for client in connection.connection_set]
-    states, silent = await admin.clients.running_infos(group, ids, failures=failures)
+    states, silent = await admin.clients.running_infos(group, ids, timeout=GLANCE_TIMEOUT, failures=failures)
     routes, lost = await gather(sorted(connection.subscription_table), admin.instance.route)
     for error in lost.values():
         # Topics without a route become findings.

@@ -35,8 +35,8 @@ from rmqcli.codec.operations.clients import (
 )
 from rmqcli.codec.operations.offsets import INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
-RELAY_TIMEOUT = 3.0  # seconds; a broker gives its client 10, too long for a user to wait
-DIRECT_TIMEOUT = 12.0  # seconds; the broker gives the client 10 to consume a message
+RELAY_TIMEOUT = 12.0  # seconds; the broker gives the client 10, and then names it
+GLANCE_TIMEOUT = 3.0  # seconds for what is shown beside other facts; a silent client is omitted
 STATUS_TIMEOUT = 6.0  # seconds for each client: the broker queries them in turn and gives each 5
 
 
@@ -189,23 +189,25 @@ class ClientAdmin(Area):
         client_ids: Collection[str],
         *,
         jstack: bool = False,
+        timeout: float = RELAY_TIMEOUT,
         failures: Mapping[str, ClientError] | None = None,
     ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, ClientError]]:
         """Return `running_info` of several clients, and the errors of the others, by client id."""
         return await gather(
-            client_ids, lambda one: self.running_info(group, one, jstack=jstack, failures=failures)
+            client_ids,
+            lambda one: self.running_info(group, one, jstack=jstack, timeout=timeout, failures=failures),
         )
 
     async def queue_owners(
         self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
     ) -> dict[MessageQueue, str]:
         """Return the client that owns each queue. Omits clients that do not respond."""
-        infos, _ = await self.running_infos(group, client_ids, failures=failures)
+        infos, _ = await self.running_infos(group, client_ids, timeout=GLANCE_TIMEOUT, failures=failures)
         return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
 
     async def activity(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, Activity]:
         """Return the owner of each queue and its position (code 307). Omits clients that do not respond."""
-        infos, _ = await self.running_infos(group, client_ids)
+        infos, _ = await self.running_infos(group, client_ids, timeout=GLANCE_TIMEOUT)
         return {
             queue: Activity(client_id, held.commit_offset, held.last_consume_timestamp)
             for client_id, info in infos.items()
@@ -262,7 +264,7 @@ class ClientAdmin(Area):
             topic=message.topic,
         )
         (address,) = (await self._admin.brokers.masters(brokers=[message.broker_name])).values()
-        timeout = max(DIRECT_TIMEOUT, self.instance.timeout)
+        timeout = max(RELAY_TIMEOUT, self.instance.timeout)
         return (await self.instance.ask(address, operation, header, b"", timeout=timeout)).body
 
 

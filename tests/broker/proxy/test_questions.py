@@ -87,7 +87,7 @@ class Asking:
 
 
 def asking_for_stack(nursery: trio.Nursery, admin: Admin) -> Asking:
-    return Asking(nursery, lambda: admin.clients.running_info(GROUP, CLIENT, jstack=True, timeout=30))
+    return Asking(nursery, lambda: admin.clients.running_info(GROUP, CLIENT, jstack=True))
 
 
 @pytest.mark.parametrize(
