@@ -1,5 +1,5 @@
-"""The gRPC front of a broker: the service of RocketMQ 5 over HTTP/2.
+"""The gRPC front of brokers: the service of RocketMQ 5 over HTTP/2.
 
-Its calls use the same functions as the handlers of remoting. It imports hpack and protobuf, which come with
-the extra `grpc`: import `rmqcli.broker.proxy.front` only where a front is opened, and no other module of it.
+Its calls ask a `backend`: the broker that it belongs to (`embedded`), or another implementation. It imports
+hpack and protobuf, which come with the extra `grpc`: import its modules only where a front is opened.
 """

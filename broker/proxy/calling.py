@@ -1,22 +1,17 @@
-"""The front and the caller of a call, and the way from a call to the handlers of the broker."""
+"""The front and the caller of a call, and what a call names."""
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from rmqcli.broker.context import BrokerContext
-from rmqcli.broker.errors import NotReady
-from rmqcli.broker.net.dispatch import Barrier
-from rmqcli.broker.net.handling import Reply, Request
-from rmqcli.broker.net.turns import LongWork
 from rmqcli.broker.proxy.answers import StatusError
+from rmqcli.broker.proxy.backend import Backend
 from rmqcli.broker.proxy.clients import Client, Clients
-from rmqcli.broker.proxy.http2 import Call, Http2Session, in_task
+from rmqcli.broker.proxy.http2 import Call, Http2Session
 from rmqcli.broker.proxy.renewals import Renewals
 from rmqcli.codec.acl.account_file import Permission
 from rmqcli.codec.acl.decision import Need, on_group, on_topic
@@ -30,7 +25,6 @@ from rmqcli.codec.versions import CURRENT_VERSION
 
 LONGEST_CLIENT_ID = 255
 
-ResultT = TypeVar("ResultT")
 _AUTHORIZATION = re.compile(
     r"MQv2-HMAC-SHA1 Credential=([^,/]*)[^,]*, *SignedHeaders=([^,]*), *Signature=([0-9A-Fa-f]*)"
 )
@@ -38,9 +32,9 @@ _LANGUAGES = {"HTTP": LanguageCode.NODE_JS, "GOLANG": LanguageCode.GO, "DOT_NET"
 
 
 class Front(msgspec.Struct, frozen=True):
-    """The front of one broker."""
+    """A port for gRPC clients, in front of brokers."""
 
-    broker: BrokerContext
+    backend: Backend
     clients: Clients
     renewals: Renewals
 
@@ -57,8 +51,8 @@ class Caller(msgspec.Struct, frozen=True):
     signature: str
 
     @property
-    def broker(self) -> BrokerContext:
-        return self.front.broker
+    def backend(self) -> Backend:
+        return self.front.backend
 
     @property
     def session(self) -> Http2Session:
@@ -72,7 +66,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     def check(self, *needs: Need) -> None:
         """Refuse a caller whose account may not do this. Raises Refusal."""
-        access = self.broker.access
+        access = self.backend.access
         if access is not None:
             access.admit(
                 self.session.peer[0], self.access_key, self._is_signed, needs, message_of(self.call.path)
@@ -119,58 +113,6 @@ def caller_of(front: Front, call: Call) -> Caller:
     )
     front.clients.find(client_id, caller.access_key)  # it is not silent
     return caller
-
-
-async def ready(broker: BrokerContext, function: Callable[..., ResultT], *arguments: object) -> ResultT:
-    """Call a function that uses the store once the disk is ready, and do what its reply must wait for, such as
-    saving a new topic."""
-    barriers: list[Barrier] = []
-
-    def attempt() -> ResultT:
-        _taken(broker)
-        try:
-            return function(*arguments)
-        finally:
-            barriers.extend(_taken(broker))
-
-    try:
-        result = broker.store.attempt(attempt)
-    except NotReady:
-        await in_task()
-        result = await broker.store.when_ready(attempt)
-    if barriers:
-        await in_task()
-    for barrier in barriers:
-        await barrier()
-    return result
-
-
-def _taken(broker: BrokerContext) -> list[Barrier]:
-    """Take the barrier that a function has set."""
-    barrier, broker.store.barrier = broker.store.barrier, None
-    return [] if barrier is None else [barrier]
-
-
-async def handled(
-    caller: Caller,
-    handler: Callable[..., Any],
-    header: Any,
-    body: Any = None,
-    *,
-    code: int = 0,
-    session: Any = None,
-) -> Any:
-    """Return the reply header of a handler of remoting to a request of this caller. `session` is its
-    connection, unless another channel takes its place. Raises Refusal."""
-    command = caller.command(code)
-    request: Request[Any, Any] = Request(header, body, command, session or caller.session)
-    answer: Any = await ready(caller.broker, handler, caller.broker, request)
-    if isinstance(answer, LongWork):
-        await answer.run(caller.session.turns)
-        answer = await ready(caller.broker, answer.finish)
-    if isinstance(answer, Coroutine):
-        answer = await answer
-    return answer.header if isinstance(answer, Reply) else None
 
 
 def topic_name(name: str) -> str:

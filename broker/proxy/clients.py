@@ -24,6 +24,7 @@ from rmqcli.broker.proxy.http2 import Call
 from rmqcli.broker.proxy.questions import question, reply
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.errors import CodecError
+from rmqcli.codec.message import MessageExt
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code
 from rmqcli.codec.records.reading import decode_record
@@ -50,12 +51,15 @@ _nonces = itertools.count(1)
 class Client:
     """One client. `settings` are those that it sent, None if it has not (since this server runs)."""
 
-    def __init__(self, client_id: str, access_key: str | None, peer_text: str, turns: Turns) -> None:
+    def __init__(
+        self, client_id: str, access_key: str | None, peer_text: str, turns: Turns, broker_name: str = ""
+    ) -> None:
         self.id = next(_numbers)
         self.client_id = client_id
         self.access_key = access_key
         self.peer_text = peer_text
         self.turns = turns
+        self._broker_name = broker_name
         self.closed = False
         self.left = trio.Event()
         self.language = ""
@@ -76,10 +80,14 @@ class Client:
         """Pass a request of the broker on, if there is such a command; it is dropped while the client has no
         stream."""
         if command.code == RequestCode.CHECK_TRANSACTION_STATE and self.stream is not None:
-            try:
-                self.tell(_recovery(command))
-            except CodecError:
-                return  # the broker has logged what it could not read
+            with suppress(CodecError):  # the broker has logged what it could not read
+                self.recover(decode_record(command.body), self._broker_name)
+
+    def recover(self, half: MessageExt, broker_name: str) -> None:
+        """Ask for the outcome of a transaction, given its half message on a broker."""
+        place = transaction_id(half.commit_log_offset, half.queue_offset, broker_name)
+        recovery = messages.RecoverOrphanedTransactionCommand(message=message_of(half), transaction_id=place)
+        self.tell(messages.TelemetryCommand(recover_orphaned_transaction_command=recovery))
 
     async def request(self, request: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Send a request of an administrator as a telemetry command, and return the answer as the reply of a
@@ -184,25 +192,17 @@ class Client:
             await trio.sleep_until(until)
 
 
-def transaction_id(commit_log_offset: int, half_offset: int) -> str:
+def transaction_id(commit_log_offset: int, half_offset: int, broker_name: str) -> str:
     """Return a transaction id that says where its half message is, so that nothing has to remember it."""
-    return f"{commit_log_offset:016X}{half_offset:016X}"
-
-
-def _recovery(command: RemotingCommand) -> Any:
-    """Return the telemetry command for a check of a half message. Raises CodecError."""
-    half = decode_record(command.body)
-    recovery = messages.RecoverOrphanedTransactionCommand(
-        message=message_of(half), transaction_id=transaction_id(half.commit_log_offset, half.queue_offset)
-    )
-    return messages.TelemetryCommand(recover_orphaned_transaction_command=recovery)
+    return f"{commit_log_offset:016X}{half_offset:016X}{broker_name}"
 
 
 class Clients:
-    """All clients of a front, by client id and account."""
+    """All clients of a front, by client id and account. `broker_name` is that of the only broker, if there is one."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, broker_name: str | None = None) -> None:
         self._turns = turns
+        self._broker_name = broker_name or ""
         self._clients: dict[tuple[str, str | None], Client] = {}
 
     def __iter__(self) -> Iterator[Client]:
@@ -225,7 +225,9 @@ class Clients:
             if len(self._clients) >= MOST_CLIENTS:
                 raise StatusError(Code.TOO_MANY_REQUESTS, f"{MOST_CLIENTS} clients are connected")
             key = client_id, access_key
-            client = self._clients[key] = Client(client_id, access_key, peer_text, self._turns)
+            client = self._clients[key] = Client(
+                client_id, access_key, peer_text, self._turns, self._broker_name
+            )
             client.on_close(partial(self._forget, key))
         return client
 

@@ -1,4 +1,4 @@
-"""The front of a broker: its port, and the functions of its calls by path."""
+"""The front: its port, and the functions of its calls by path."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import trio
 
-from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.proxy import offsets, receiving, routes, sending, telemetry
 from rmqcli.broker.proxy.answers import OK, StatusError, of_refusal, status
+from rmqcli.broker.proxy.backend import Backend
 from rmqcli.broker.proxy.calling import Caller, Front, caller_of, decoded
 from rmqcli.broker.proxy.certificate import generated
 from rmqcli.broker.proxy.clients import Clients
@@ -125,31 +125,29 @@ def _failure(call: Call, error: Exception) -> Any:
 
 @asynccontextmanager
 async def open_front(
-    broker: BrokerContext,
+    backend: Backend,
     host: str,
     port: int,
     *,
+    limits: ServerLimits,
+    backlog: int,
     network: Network = TCP,
     supervisor: Supervisor | None = None,
     tls: Mapping[str, str] = {},
     in_thread: InThread = trio.to_thread.run_sync,
 ) -> AsyncIterator[int]:
-    """Serve the gRPC clients of a broker inside the block; yield the port.
+    """Serve gRPC clients inside the block; yield the port.
 
-    `tls` has the TLS properties of the broker; without a certificate, one is generated. Raises OSError,
+    `tls` has TLS properties of a broker; without a certificate, one is generated. Raises OSError,
     ConfigError.
     """
     acceptor = TlsAcceptor(tls, in_thread=in_thread, generate=generated)
     await acceptor.load()
-    listener = network.listen(host, port, broker.config.server_socket_backlog)
+    listener = network.listen(host, port, backlog)
     try:
-        front = Front(broker, Clients(broker.turns), Renewals(broker))
+        front = Front(backend, Clients(backend.turns, backend.broker_name), Renewals(backend))
         server = GrpcServer(
-            partial(serve, front),
-            limits=ServerLimits.of(broker.config),
-            supervisor=supervisor,
-            turns=broker.turns,
-            tls=acceptor,
+            partial(serve, front), limits=limits, supervisor=supervisor, turns=backend.turns, tls=acceptor
         )
         async with open_services(supervisor) as services:
             services.start("grpc clients", front.clients.run)
@@ -157,8 +155,6 @@ async def open_front(
             services.start("grpc releases", front.renewals.release_left)
             await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
-            broker.grpc_port = listener.address[1]
-            yield broker.grpc_port
+            yield listener.address[1]
     finally:
-        broker.grpc_port = None
         listener.close()

@@ -15,8 +15,11 @@ from typing import Final
 
 import trio
 
-from rmqcli.broker.context import BrokerContext
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.proxy.answers import StatusError
+from rmqcli.broker.proxy.backend import Backend
 from rmqcli.broker.proxy.clients import Client
+from rmqcli.broker.proxy.http2 import in_task
 from rmqcli.codec.receipt_handle import ReceiptHandle
 
 SCAN_SECONDS: Final = 5.0
@@ -25,6 +28,7 @@ LONGEST_SECONDS: Final = 3 * 3600.0
 TIMES_MS: Final = tuple(60_000 * minutes for minutes in (1, 3, 5, 10, 30, 60))
 """The time of each renewal; the last one for all others."""
 MOST_MESSAGES: Final = 1024 * 1024
+RENEWALS_AT_ONCE: Final = 16
 
 _log = logging.getLogger("rmqcli.broker.proxy")
 
@@ -35,20 +39,29 @@ Key = tuple[str, str, ReceiptHandle]
 
 @dataclass(slots=True, eq=False)
 class _Lent:
-    """A message in flight: its present handle, and the time of trio's clock until which it is lent."""
+    """A message in flight: its present handle, and the time of trio's clock until which it is lent. `changing` is
+    set while it is being renewed."""
 
     client: Client
     handle: ReceiptHandle
     due: float
     began: float
     renewals: int = 0
+    changing: trio.Event | None = None
+
+    async def settled(self) -> ReceiptHandle:
+        """Return the present handle, once no renewal is under way."""
+        if self.changing is not None:
+            await in_task()
+            await self.changing.wait()
+        return self.handle
 
 
 class Renewals:
     """The messages in flight that the server renews, by the handles that their clients have."""
 
-    def __init__(self, broker: BrokerContext) -> None:
-        self._broker = broker
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._lent: dict[Key, _Lent] = {}
         self._of: dict[Client, dict[Key, None]] = {}
         self._left: deque[tuple[Key, _Lent]] = deque()
@@ -69,14 +82,14 @@ class Renewals:
         self._of[client][key] = None
         self._lent[key] = _Lent(client, handle, now + invisible_ms / 1000, now)
 
-    def take(self, group: str, topic: str, handle: ReceiptHandle) -> ReceiptHandle:
+    async def take(self, group: str, topic: str, handle: ReceiptHandle) -> ReceiptHandle:
         """Stop renewing a message; return its present handle."""
         key = group, topic, handle
         lent = self._lent.get(key)
         if lent is None:
             return handle
         self._forget(key, lent)
-        return lent.handle
+        return await lent.settled()
 
     def _forget(self, key: Key, lent: _Lent) -> None:
         del self._lent[key]
@@ -91,39 +104,52 @@ class Renewals:
         """Run the service that renews messages before their time is over."""
         while True:
             await trio.sleep(SCAN_SECONDS)
-            pace = self._broker.turns.pace()
             soon = trio.current_time() + AHEAD_SECONDS
-            for key, lent in list(self._lent.items()):
-                if lent.due <= soon and self._lent.get(key) is lent:
-                    await self._renew(key, lent)
-                    await pace.step()
+            due = deque((key, lent) for key, lent in self._lent.items() if lent.due <= soon)
+            async with trio.open_nursery() as nursery:
+                for _ in range(min(RENEWALS_AT_ONCE, len(due))):
+                    nursery.start_soon(self._renew_all, due)
+
+    async def _renew_all(self, due: deque[tuple[Key, _Lent]]) -> None:
+        pace = self._backend.turns.pace()
+        while due:
+            key, lent = due.popleft()
+            if self._lent.get(key) is lent:
+                await self._renew(key, lent)
+            await pace.step()
 
     async def _renew(self, key: Key, lent: _Lent) -> None:
         group, topic, _ = key
-        if trio.current_time() - lent.began > LONGEST_SECONDS:
+        now = trio.current_time()
+        if now - lent.began > LONGEST_SECONDS:
             self._forget(key, lent)
             return
         times = TIMES_MS[min(lent.renewals, len(TIMES_MS) - 1)]
-        changed = await self._broker.store.when_ready(self._change, key, lent, times)
+        lent.changing = trio.Event()
+        try:
+            changed = await self._backend.change(group, topic, lent.handle, times)
+            if changed is not None:
+                lent.handle, lent.renewals = changed, lent.renewals + 1
+                lent.due = now + times / 1000
+        except (Refusal, StatusError) as error:
+            _log.info("a message of topic %s was not renewed for group %s: %s", topic, group, error)
+            changed = lent.handle if now < lent.due else None  # once more at the next scan
+        finally:
+            lent.changing.set()
+            lent.changing = None
         if changed is None and self._lent.get(key) is lent:
             _log.info("a message of topic %s is not in flight any more for group %s", topic, group)
             self._forget(key, lent)
-
-    def _change(self, key: Key, lent: _Lent, invisible_ms: int) -> ReceiptHandle | None:
-        if self._lent.get(key) is not lent:  # taken while the disk was read
-            return lent.handle
-        changed = self._broker.pops.change(key[0], key[1], lent.handle, invisible_ms)
-        if changed is not None:
-            lent.handle, lent.renewals = changed, lent.renewals + 1
-            lent.due = trio.current_time() + invisible_ms / 1000
-        return changed
 
     async def release_left(self) -> None:
         """Run the service that releases the messages of clients that have left."""
         while True:
             while self._left:
                 (group, topic, _), lent = self._left.popleft()
-                await self._broker.pops.release(group, topic, lent.handle, counts=True)
+                try:
+                    await self._backend.release(group, topic, await lent.settled(), counts=True)
+                except (Refusal, StatusError) as error:  # it is received again once its time is over
+                    _log.info("a message of topic %s was not released for group %s: %s", topic, group, error)
                 await trio.lowlevel.checkpoint()
             self._news = trio.Event()
             await self._news.wait()

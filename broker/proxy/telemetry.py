@@ -10,17 +10,16 @@ from typing import Any
 
 import trio
 
-from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
-from rmqcli.broker.handlers import clients as handlers
 from rmqcli.broker.proxy.answers import StatusError, of_refusal, status
-from rmqcli.broker.proxy.calling import Caller, decoded, group_name, handled, publish, subscribe, topic_name
+from rmqcli.broker.proxy.backend import Backend
+from rmqcli.broker.proxy.calling import Caller, decoded, group_name, publish, subscribe, topic_name
 from rmqcli.broker.proxy.clients import Client
 from rmqcli.broker.proxy.convert import duration, full_name
 from rmqcli.broker.proxy.offsets import TAG, expression_of
 from rmqcli.broker.proxy.questions import answer_key
 from rmqcli.codec.acl.decision import Need
-from rmqcli.codec.bodies.config import CustomizedRetryPolicy, ExponentialRetryPolicy
+from rmqcli.codec.bodies.config import CustomizedRetryPolicy, ExponentialRetryPolicy, SubscriptionGroupConfig
 from rmqcli.codec.bodies.heartbeat import (
     ConsumeFromWhere,
     ConsumerData,
@@ -30,9 +29,7 @@ from rmqcli.codec.bodies.heartbeat import (
     ProducerData,
     SubscriptionData,
 )
-from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.errors import SelectorError
-from rmqcli.codec.headers.clients import UnregisterClientRequestHeader
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import ClientType, Code
 from rmqcli.codec.proxy.framing import CallError, GrpcStatus
@@ -43,6 +40,7 @@ LONGEST_ANSWER = 1024 * 1024
 """A client that is asked for its thread stack may have a thousand threads."""
 MOST_TOPICS = 1024
 SEND_ATTEMPTS = 3
+DEFAULT_RETRIES = 16
 BATCH_SIZE = 32
 POLL_MS = 20_000
 CONSUMERS = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.PULL_CONSUMER)
@@ -100,7 +98,7 @@ async def _take(caller: Caller, client: Client, command: Any) -> None:
         client.settings = settings
         await _register(caller, client)
         answer = messages.TelemetryCommand(
-            status=status(), settings=settings_for(caller.broker, settings, client)
+            status=status(), settings=await settings_for(caller.backend, settings, client)
         )
     except StatusError as error:
         answer = _refused(error)
@@ -143,12 +141,12 @@ async def _register(caller: Caller, client: Client) -> None:
     if settings.HasField("publishing"):
         producers = [ProducerData(group_name=full_name(topic)) for topic in settings.publishing.topics]
     else:
-        consumers = [_consumer(caller.broker, settings)]
+        consumers = [_consumer(caller.backend, settings)]
     data = HeartbeatData(client_id=client.client_id, producer_data_set=producers, consumer_data_set=consumers)
-    await handled(caller, handlers.heartbeat, None, data, code=RequestCode.HEART_BEAT, session=client)
+    await caller.backend.register(caller, client, data)
 
 
-def _consumer(broker: BrokerContext, settings: Any) -> ConsumerData:
+def _consumer(backend: Backend, settings: Any) -> ConsumerData:
     subscription = settings.subscription
     is_pull = settings.client_type == ClientType.PULL_CONSUMER
     return ConsumerData(
@@ -156,16 +154,16 @@ def _consumer(broker: BrokerContext, settings: Any) -> ConsumerData:
         consume_type=ConsumeType.CONSUME_ACTIVELY if is_pull else ConsumeType.CONSUME_POP,
         message_model=MessageModel.CLUSTERING,
         consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-        subscription_data_set=[_subscription(broker, one) for one in subscription.subscriptions],
+        subscription_data_set=[_subscription(backend, one) for one in subscription.subscriptions],
     )
 
 
-def _subscription(broker: BrokerContext, entry: Any) -> SubscriptionData:
+def _subscription(backend: Backend, entry: Any) -> SubscriptionData:
     topic = full_name(entry.topic)
     text, kind = expression_of(entry.expression)
     if kind != TAG or text == ALL:
         return SubscriptionData(
-            topic=topic, sub_string=text, expression_type=kind, sub_version=broker.now_ms()
+            topic=topic, sub_string=text, expression_type=kind, sub_version=backend.now_ms()
         )
     try:
         tags = parse_tags(text)
@@ -176,11 +174,11 @@ def _subscription(broker: BrokerContext, entry: Any) -> SubscriptionData:
         sub_string=text,
         tags_set=list(tags),
         code_set=list(tag_codes(tags)),
-        sub_version=broker.now_ms(),
+        sub_version=backend.now_ms(),
     )
 
 
-def settings_for(broker: BrokerContext, given: Any, client: Client) -> Any:
+async def settings_for(backend: Backend, given: Any, client: Client) -> Any:
     """Return the settings of a client with those that the server decides."""
     settings = messages.Settings()
     settings.CopyFrom(given)
@@ -189,22 +187,21 @@ def settings_for(broker: BrokerContext, given: Any, client: Client) -> Any:
         settings.backoff_policy.CopyFrom(
             messages.RetryPolicy(max_attempts=SEND_ATTEMPTS, exponential_backoff=_exponential(10, 1000, 2))
         )
-        settings.publishing.max_body_size = broker.config.max_message_size
+        settings.publishing.max_body_size = backend.max_message_size
         settings.publishing.validate_message_type = True
         return settings
     subscription = settings.subscription
-    group = broker.groups.get(full_name(subscription.group))
+    group = await backend.group(full_name(subscription.group))
     subscription.fifo = group is not None and bool(group.consume_message_orderly)
     subscription.receive_batch_size = BATCH_SIZE
     subscription.long_polling_timeout.CopyFrom(duration(POLL_MS))
-    settings.backoff_policy.CopyFrom(_backoff(broker, full_name(subscription.group), client))
+    settings.backoff_policy.CopyFrom(_backoff(group, client))
     return settings
 
 
-def _backoff(broker: BrokerContext, name: str, client: Client) -> Any:
+def _backoff(group: SubscriptionGroupConfig | None, client: Client) -> Any:
     """Return the pauses between the deliveries of a message; the Node client has none for a customized policy."""
-    group = broker.groups.get(name)
-    attempts = (16 if group is None else group.retry_max_times) + 1
+    attempts = (DEFAULT_RETRIES if group is None else group.retry_max_times) + 1
     policy = None if group is None else group.group_retry_policy
     growing = None if policy is None else policy.exponential_retry_policy
     fixed = None if policy is None else policy.customized_retry_policy
@@ -236,9 +233,6 @@ async def notify_client_termination(caller: Caller, request: Any) -> Any:
     client = caller.front.clients.find(caller.client_id, caller.access_key)
     if client is not None:
         if request.HasField("group"):
-            header = UnregisterClientRequestHeader(
-                client_id=client.client_id, consumer_group=full_name(request.group)
-            )
-            await handled(caller, handlers.unregister, header, session=client)
+            await caller.backend.unregister(caller, client, full_name(request.group))
         client.leave()
     return messages.NotifyClientTerminationResponse()

@@ -163,11 +163,11 @@ async def open_member(
 
         async def open_grpc(port: int) -> str:
             require(*GRPC)
-            from rmqcli.broker.proxy.front import open_front  # imports hpack and protobuf
+            from rmqcli.broker.proxy.embedded import open_broker_front  # imports hpack and protobuf
 
             around = {name: surroundings[name] for name in ("network", "in_thread") if name in surroundings}
             host = config.bind_address
-            front = open_front(broker.context, host, port, tls=grpc_tls, **around)
+            front = open_broker_front(broker.context, host, port, tls=grpc_tls, **around)
             return join_address(host, await stack.enter_async_context(front))
 
         if grpc_port is not None:

@@ -64,11 +64,11 @@ async def open_grpc(
     if port is None:
         return {}
     from rmqcli.broker.config.tls import is_tls_name
-    from rmqcli.broker.proxy.front import open_front
+    from rmqcli.broker.proxy.embedded import open_broker_front
     from rmqcli.commands.common.serving import opened
 
     host = node.context.config.bind_address
     tls = {name: value for name, value in configuration.given().items() if is_tls_name(name)}
-    front = open_front(node.context, host, port, tls=tls)
+    front = open_broker_front(node.context, host, port, tls=tls)
     bound = await opened(stack, front, "the gRPC server", join_address(host, port), "--grpc")
     return {"grpc": told_address(host, bound, node.address)}

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rmqcli.broker.config import BrokerConfig
+from rmqcli.broker.proxy.backend import message_type
 from rmqcli.broker.proxy.routes import accepted_types
 from rmqcli.client import Admin, PullConsumer
 from rmqcli.codec.bodies.config import TopicConfig
@@ -467,6 +467,6 @@ async def test_types_of_messages_are_checked_if_that_is_wanted(
 
 
 def test_a_topic_of_a_java_store_may_have_mixed_types() -> None:
-    broker: Any = SimpleNamespace(config=BrokerConfig(enable_topic_message_type_check=True))
+    backend: Any = SimpleNamespace(checks_types=True)
     config = TopicConfig(topic_name="orders", attributes={"message.type": "MIXED"})
-    assert set(accepted_types(broker, config)) == set(KINDS)
+    assert set(accepted_types(backend, message_type(config))) == set(KINDS)

@@ -1,0 +1,222 @@
+"""What a front asks of the side that has the messages: its own broker (`embedded`), or all brokers of a cluster.
+
+Methods raise StatusError or Refusal. One that waits calls `in_task` first, because calls begin without a task.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import trio
+
+from rmqcli.broker.auth.control import AccessControl
+from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.turns import Turns
+from rmqcli.broker.store.values import GetStatus
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.bodies.heartbeat import HeartbeatData
+from rmqcli.codec.codes import ResponseCode
+from rmqcli.codec.headers.pull import PullMessageRequestHeader
+from rmqcli.codec.headers.transactions import EndTransactionRequestHeader
+from rmqcli.codec.message import MessageExt
+from rmqcli.codec.operations.operation import Operation
+from rmqcli.codec.receipt_handle import ReceiptHandle
+
+if TYPE_CHECKING:
+    from rmqcli.broker.proxy.calling import Caller
+    from rmqcli.broker.proxy.clients import Client
+
+NORMAL: Final = "NORMAL"
+
+
+def message_type(config: TopicConfig | None) -> str:
+    """Return the attribute of a topic that says which messages it takes; NORMAL without one."""
+    attributes = None if config is None else config.attributes
+    return (attributes or {}).get("message.type", NORMAL)
+
+
+class BrokerQueues(NamedTuple):
+    """The queues of a topic on one broker. `kind` is the attribute that says which messages the topic takes."""
+
+    broker_name: str
+    perm: int
+    read_queues: int
+    write_queues: int
+    kind: str = NORMAL
+
+
+class Outgoing(NamedTuple):
+    """A message to be stored. `text` has the properties as a record has them."""
+
+    body: bytes
+    properties: dict[str, str]
+    text: str
+    born_ms: int
+
+
+class Stored(NamedTuple):
+    """A stored message. `code` says whether disk and slaves have confirmed it. `half_at` is the offset in the
+    commit log of a half message, otherwise -1."""
+
+    broker_name: str
+    offset: int
+    code: ResponseCode = ResponseCode.SUCCESS
+    half_at: int = -1
+    recall_handle: str = ""
+
+
+class Wish(NamedTuple):
+    """What a receive asks for: messages of any queue, selected by an expression and its type as in remoting."""
+
+    group: str
+    topic: str
+    max_messages: int
+    invisible_ms: int
+    kind: str
+    text: str
+    attempt_id: str | None
+
+
+class Pulled(NamedTuple):
+    """What a pull has found. Their tags may differ from the wanted ones, because the store compares hashes."""
+
+    status: GetStatus
+    messages: list[MessageExt]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class Backend(ABC):
+    """The side that has the messages.
+
+    `address` is what routes name if a request does not say how its client reached the front. `broker_name`
+    is that of the only broker, None if there may be several.
+    """
+
+    turns: Turns
+    address: str
+    broker_name: str | None
+
+    @property
+    @abstractmethod
+    def access(self) -> AccessControl | None:
+        """The rules for callers; None if everybody may do everything."""
+
+    @property
+    @abstractmethod
+    def checks_types(self) -> bool:
+        """True if a topic takes only messages of the type that its attribute names."""
+
+    @property
+    @abstractmethod
+    def max_message_size(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def longest_delay_ms(self) -> int: ...
+
+    @abstractmethod
+    def now_ms(self) -> int: ...
+
+    # what there is
+
+    def knows(self, topic: str) -> bool:
+        """Return False if there is certainly no such topic."""
+        return True
+
+    @abstractmethod
+    async def topic(self, caller: Caller, name: str) -> Sequence[BrokerQueues]:
+        """Return the queues of a topic, which is created if that is allowed."""
+
+    @abstractmethod
+    async def type_of(self, topic: str) -> str:
+        """Return the attribute of a topic that says which messages it takes."""
+
+    @abstractmethod
+    async def group(self, name: str) -> SubscriptionGroupConfig | None:
+        """Return the settings of a group, None if it is not known."""
+
+    @abstractmethod
+    async def register(self, caller: Caller, client: Client, data: HeartbeatData) -> None:
+        """Register a client in its groups, until it leaves."""
+
+    @abstractmethod
+    async def unregister(self, caller: Caller, client: Client, group: str) -> None:
+        """Remove a client from a consumer group."""
+
+    # sending
+
+    @abstractmethod
+    async def send(
+        self, caller: Caller, topic: str, messages: Sequence[Outgoing]
+    ) -> Sequence[Stored | Refusal]:
+        """Store messages of a topic in one queue: that of its message group for a single one that has one."""
+
+    @abstractmethod
+    async def end_transaction(
+        self, caller: Caller, topic: str, broker_name: str, header: EndTransactionRequestHeader
+    ) -> None:
+        """Commit or roll back the half message of a topic that the header names."""
+
+    @abstractmethod
+    async def recall(self, caller: Caller, topic: str, handle: str) -> str:
+        """Take a delayed message back; return its message id."""
+
+    # receiving
+
+    @abstractmethod
+    async def receive(
+        self, caller: Caller, wish: Wish, until: float
+    ) -> list[tuple[ReceiptHandle, MessageExt]] | None:
+        """Return messages with their handles, at once or by `until`; None if too many calls wait. Those of a call
+        that is cancelled are lent to others."""
+
+    @abstractmethod
+    async def ack(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
+        """Acknowledge a message. Return False if it is not in flight under this handle."""
+
+    @abstractmethod
+    async def change(
+        self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
+    ) -> ReceiptHandle | None:
+        """Lend a message for another time from now on. Return its new handle, None if it is not in flight."""
+
+    @abstractmethod
+    async def release(self, group: str, topic: str, handle: ReceiptHandle, *, counts: bool = False) -> None:
+        """Lend a message to others now; `counts`: as after another attempt."""
+
+    @asynccontextmanager
+    async def released_unless_done(
+        self, group: str, topic: str, handles: Iterable[ReceiptHandle]
+    ) -> AsyncIterator[dict[ReceiptHandle, None]]:
+        """Yield the handles; release those that the block has left there, however it ends."""
+        left = dict.fromkeys(handles)
+        try:
+            yield left
+        finally:
+            if left:
+                with trio.CancelScope(shield=True):
+                    for handle in left:
+                        await self.release(group, topic, handle)
+
+    @abstractmethod
+    async def to_dead_letters(self, group: str, topic: str, handle: ReceiptHandle, message_id: str) -> bool:
+        """Move a message to the dead letters of its group. Return False if it is not in flight."""
+
+    # reading by offsets
+
+    @abstractmethod
+    async def pull(
+        self, caller: Caller, broker_name: str, header: PullMessageRequestHeader, until: float
+    ) -> Pulled | None:
+        """Return what a pull finds, at once or by `until`; None if too many calls wait."""
+
+    @abstractmethod
+    async def ask(
+        self, caller: Caller, broker_name: str, operation: Operation[Any, Any, None, None], header: Any
+    ) -> Any:
+        """Return the reply header of a broker to a request about the offsets of one of its queues."""
