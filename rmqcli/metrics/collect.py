@@ -8,6 +8,7 @@ name server that does not respond has `rmq_name_server_up 0`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,9 +21,17 @@ from rmqcli.client.admin.values import BrokerLag
 from rmqcli.codec.bodies.route import ClusterInfo
 from rmqcli.codec.message import DLQ_PREFIX, RETRY_PREFIX
 from rmqcli.doctor.survey import LostBroker, Seen, places_of
-from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, TIMERS, UP, Sample
+from rmqcli.metrics.families import (
+    NAME_SERVER_UP,
+    PRODUCER_COUNT,
+    SCRAPE_SECONDS,
+    SERIES_DROPPED,
+    TIMERS,
+    UP,
+    Sample,
+)
 from rmqcli.metrics.rates import group_samples, rate_samples, topic_samples
-from rmqcli.metrics.runtime import runtime_samples
+from rmqcli.metrics.runtime import runtime_samples, slave_samples
 
 MAX_SERIES = 20_000
 
@@ -114,6 +123,7 @@ async def _read(admin: Admin, survey: Survey, samples: list[Sample], max_series:
         return
     lags, groups = await _groups(admin, survey)
     samples += group_samples(survey.clusters, lags, groups, admin.instance.now_ms())
+    samples += await _producers(admin, survey)
     topics = await _topics(admin, survey, samples)
     samples += await _timers(admin, survey)
     # Rates cost a request for each topic and group, and would be dropped beyond the limit.
@@ -129,7 +139,8 @@ def _clusters(info: ClusterInfo) -> dict[str, str]:
 async def _broker_samples(admin: Admin, survey: Survey) -> list[Sample]:
     with suppress(ClientError):  # all failed: they are in `failures`
         tables = await admin.brokers.runtime_infos(survey.seats, failures=survey.failures)
-        return [*_ups(survey), *_runtimes(survey, tables)]
+        behind = slave_samples(survey.clusters, survey.seats, tables)
+        return [*_ups(survey), *behind, *_runtimes(survey, tables)]
     return _ups(survey)
 
 
@@ -160,6 +171,14 @@ async def _groups(admin: Admin, survey: Survey) -> tuple[list[BrokerLag], dict[s
     with suppress(ClientError):
         groups = {one.name: one for one in await admin.groups.summaries(failures=survey.failures)}
     return lags, groups
+
+
+async def _producers(admin: Admin, survey: Survey) -> list[Sample]:
+    with suppress(ClientError):  # older brokers do not know the request
+        found = await admin.clients.producers(brokers=list(survey.masters), failures=dict(survey.failures))
+        counts = Counter((_cluster(survey, one.broker_name), one.broker_name, one.group) for one in found)
+        return [Sample(PRODUCER_COUNT, labels, count) for labels, count in sorted(counts.items())]
+    return []
 
 
 async def _timers(admin: Admin, survey: Survey) -> list[Sample]:

@@ -33,6 +33,7 @@ SCRAPE_SECONDS = Family("rmq_scrape_seconds", "Seconds that this scrape took")
 
 BROKER_TPS = Family("rocketmq_broker_tps", "Messages stored per second, last 10 s", BROKER)
 BROKER_QPS = Family("rocketmq_broker_qps", "Messages delivered per second, last 10 s", BROKER)
+BEHIND = Family("rocketmq_broker_commitlog_diff", "Bytes that a slave has not copied from its master", BROKER)
 
 PRODUCER_OFFSET = Family("rocketmq_producer_offset", "Sum of the queues' max offsets of a topic", TOPIC)
 RETRY_OFFSET = Family("rocketmq_topic_retry_offset", "The same of a retry topic", TOPIC)
@@ -46,10 +47,7 @@ PRODUCER_SIZE = Family("rocketmq_producer_message_size", "Bytes stored per secon
 CONSUMER_TPS = Family("rocketmq_consumer_tps", "Messages delivered per second, last minute", GROUP)
 CONSUMER_SIZE = Family("rocketmq_consumer_message_size", "Bytes delivered per second, last minute", GROUP)
 SEND_BACK = Family("rocketmq_send_back_nums", "Messages sent back per second, last minute", GROUP)
-CONSUMER_OFFSET = Family(
-    "rocketmq_consumer_offset", "Sum of the queues' max offsets where a group has offsets", GROUP
-)
-CONSUMED = Family("rocketmq_group_consume_total_offset", "Sum of the committed offsets of a group", GROUP)
+CONSUMER_OFFSET = Family("rocketmq_consumer_offset", "Sum of the committed offsets of a group", GROUP)
 LATENCY = Family(
     "rocketmq_group_get_latency_by_storetime",
     "Age of the last message that a group has consumed where others wait behind it, ms",
@@ -58,11 +56,15 @@ LATENCY = Family(
 OF_GROUP = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 GROUP_DIFF = Family("rocketmq_group_diff", "Messages of a topic that a group has not consumed", OF_GROUP)
 RETRY_DIFF = Family("rocketmq_group_retrydiff", "The same of the group's retry topic", OF_GROUP)
+DLQ_DIFF = Family("rocketmq_group_dlqdiff", "The same of a dead-letter topic that a group consumes", OF_GROUP)
 ACCUMULATION = Family("rocketmq_message_accumulation", "Messages that a group has not consumed", GROUP)
 IN_FLIGHT = Family(
     "rocketmq_consumer_inflight_messages", "Messages that clients have and have not consumed", GROUP
 )
 GROUP_COUNT = Family("rocketmq_group_count", "Running consumers of a group", ("group",))
+PRODUCER_COUNT = Family(
+    "rocketmq_producer_count", "Running producers of a group", ("cluster", "broker", "group")
+)
 
 
 def runtime(name: str, help_text: str) -> Family:

@@ -14,10 +14,10 @@ from rmqcli.codec.message import DLQ_PREFIX, RETRY_PREFIX
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.metrics.families import (
     ACCUMULATION,
-    CONSUMED,
     CONSUMER_OFFSET,
     CONSUMER_SIZE,
     CONSUMER_TPS,
+    DLQ_DIFF,
     DLQ_OFFSET,
     GROUP_COUNT,
     GROUP_DIFF,
@@ -39,6 +39,8 @@ _OF_GROUPS: Mapping[str, Family] = {
     "GROUP_GET_SIZE": CONSUMER_SIZE,
     "SNDBCK_PUT_NUMS": SEND_BACK,
 }
+
+_DIFFS: Mapping[str, Family] = {RETRY_PREFIX: RETRY_DIFF, DLQ_PREFIX: DLQ_DIFF}
 
 
 class _Question(NamedTuple):
@@ -117,7 +119,6 @@ class _Total(NamedTuple):
     message, 0 if no message waits. `in_flight` is None for brokers of 4.9, which do not report it.
     """
 
-    stored: int = 0
     consumed: int = 0
     lag: int = 0
     oldest: int = 0
@@ -131,7 +132,6 @@ class _Total(NamedTuple):
         if offsets.pull_offset is not None:
             in_flight = (in_flight or 0) + max(0, offsets.pull_offset - max(0, offsets.consumer_offset))
         return _Total(
-            self.stored + offsets.broker_offset,
             self.consumed + max(0, offsets.consumer_offset),
             self.lag + (one.lag or 0),
             oldest,
@@ -154,8 +154,7 @@ def group_samples(
     for (broker, topic, group), total in sorted(totals.items()):
         labels = (clusters.get(broker, ""), broker, topic, group)
         diffs[group, topic] += total.lag
-        yield Sample(CONSUMER_OFFSET, labels, total.stored)
-        yield Sample(CONSUMED, labels, total.consumed)
+        yield Sample(CONSUMER_OFFSET, labels, total.consumed)
         yield Sample(ACCUMULATION, labels, total.lag)
         if total.in_flight is not None:
             yield Sample(IN_FLIGHT, labels, total.in_flight)
@@ -163,7 +162,7 @@ def group_samples(
     for (group, topic), lag in diffs.items():
         summary = groups.get(group)
         model = summary.message_model if summary else ""
-        family = RETRY_DIFF if topic.startswith(RETRY_PREFIX) else GROUP_DIFF
+        family = next((one for prefix, one in _DIFFS.items() if topic.startswith(prefix)), GROUP_DIFF)
         yield Sample(family, (group, topic, str(summary.clients if summary else 0), model), lag)
     for name, summary in groups.items():
         yield Sample(GROUP_COUNT, (name,), summary.clients)

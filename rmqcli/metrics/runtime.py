@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from rmqcli.metrics.families import BROKER_QPS, BROKER_TPS, Sample, runtime
+from rmqcli.metrics.families import BEHIND, BROKER_QPS, BROKER_TPS, Sample, runtime
 
 _PLAIN = {
     "commitLogDiskRatio": runtime("commitlog_disk_ratio", "Used part of the disk of the commit log, 0 to 1"),
@@ -121,6 +121,21 @@ def runtime_samples(cluster: str, address: str, broker: str, table: Mapping[str,
     for span, count in _SPREAD.findall(table.get("putMessageDistributeTime", "")):
         if span in _SPREAD_FAMILIES:
             yield Sample(_SPREAD_FAMILIES[span], labels, float(count))
+
+
+def slave_samples(
+    clusters: Mapping[str, str], seats: Mapping[str, str], tables: Mapping[str, Mapping[str, str]]
+) -> Iterator[Sample]:
+    """Yield how far slaves are behind their masters. `clusters` are by broker name, `seats` and `tables` by label.
+
+    They are asked at slightly different times, so a value may be below 0.
+    """
+    ends = {label: _number(table.get("commitLogMaxOffset", "")) for label, table in tables.items()}
+    for label, end in ends.items():
+        name, is_slave, _ = label.partition(":")
+        master = ends.get(name)
+        if is_slave and end is not None and master is not None:
+            yield Sample(BEHIND, (clusters.get(name, ""), seats[label], label), master - end)
 
 
 def _rates_of(table: Mapping[str, str], name: str) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqcli.metrics.runtime import runtime_samples
+from rmqcli.metrics.runtime import runtime_samples, slave_samples
 
 
 def samples(**table: str) -> dict[str, float]:
@@ -46,3 +46,20 @@ def test_what_is_no_number_is_left_out(text: str) -> None:
 def test_the_rates_of_a_broker_are_those_of_ten_seconds() -> None:
     values = samples(putTps="1.5 2.5 3.5", getTransferedTps="4.5")
     assert (values["broker_tps"], values["broker_qps"]) == (1.5, 4.5)
+
+
+def test_how_far_slaves_are_behind() -> None:
+    ends = {
+        "broker-a": "1000",
+        "broker-a:1": "900",
+        "broker-a:2": "1001",
+        "broker-a:3": "",
+        "broker-b:1": "5",
+    }
+    seats = {label: f"10.0.0.{number}:10911" for number, label in enumerate(ends)}
+    tables = {label: {"commitLogMaxOffset": end} for label, end in ends.items()}
+    found = slave_samples({"broker-a": "C"}, seats, tables)
+    assert [(one.labels, one.value) for one in found] == [
+        (("C", "10.0.0.1:10911", "broker-a:1"), 100),
+        (("C", "10.0.0.2:10911", "broker-a:2"), -1),
+    ]
