@@ -175,8 +175,8 @@ class Call(Stream):
 
     async def _more(self) -> None:
         """Wait for news of the client: for as long as it likes between two messages, if it has sent one."""
+        self._news = trio.Event()  # which may be set before a task has taken over
         await in_task()
-        self._news = trio.Event()
         if not self._received and self._is_answered:
             await self._news.wait()
             return
@@ -215,6 +215,7 @@ class Call(Stream):
             sent = session.http2.send_data(self, view)
             view = view[sent:]
             if view or session.is_congested:
+                self._has_window = trio.Event()  # the same
                 await in_task()
                 if not sent:
                     await self._wait_for_window()
@@ -225,7 +226,6 @@ class Call(Stream):
 
     async def _wait_for_window(self) -> None:
         """Wait until the client opens a window; end the connection if it does not."""
-        self._has_window = trio.Event()
         with trio.move_on_after(STALLED_SECONDS):
             await self._has_window.wait()
             return

@@ -51,9 +51,10 @@ class _Lent:
 
     async def settled(self) -> ReceiptHandle:
         """Return the present handle, once no renewal is under way."""
-        if self.changing is not None:
+        changing = self.changing  # which may be over before a task has taken over
+        if changing is not None:
             await in_task()
-            await self.changing.wait()
+            await changing.wait()
         return self.handle
 
 

@@ -6,12 +6,14 @@ import gc
 import weakref
 
 import h2.errors
+import h2.settings
 import pytest
 import trio
 import trio.testing
 from hyperframe.frame import GoAwayFrame
 from trio.testing import MockClock
 
+from rmqcli.broker.net.turns import Pace, Turns
 from rmqcli.broker.proxy import http2
 from rmqcli.broker.proxy.http2 import (
     MOST_GRANTS,
@@ -165,6 +167,25 @@ async def test_a_long_answer_waits_for_the_windows_of_the_client(
     await client.send(stream, b"300000", end=True)
     assert [len(await client.message(stream) or b"") for _ in range(8)] == [300_000] * 8
     assert (await client.end(stream)).status == 0
+
+
+async def test_what_comes_before_the_task_of_a_call_begins_is_not_overlooked(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    client = await served.connect()
+    session, pace = served.session(), Pace(Turns())
+    client.reads = False
+    client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    first, second = client.open("/echo"), client.open("/many")
+    client.h2.send_data(second, prefixed(b"100000"), end_stream=True)
+    await session.feed(client.h2.data_to_send(), pace)  # the first has no request yet, the second no window
+    client.h2.send_data(first, prefixed(b"request"), end_stream=True)
+    for stream in (None, first, second):
+        client.h2.increment_flow_control_window(1_000_000, stream)
+    await session.feed(client.h2.data_to_send(), pace)
+    assert await client.message(first) == b"request"
+    assert [len(await client.message(second) or b"") for _ in range(8)] == [100_000] * 8
+    assert trio.current_time() < STALLED_SECONDS
 
 
 @pytest.mark.parametrize(
