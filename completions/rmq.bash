@@ -12,7 +12,7 @@ _rmq_describe() {
     case "$1" in
         "")
             options+=" -V --version"
-            commands="send request recall pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
+            commands="send request recall pull tail copy consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
             ;;
         "send")
             options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
@@ -41,6 +41,13 @@ _rmq_describe() {
             values+=" --last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body --columns --sort"
             specs+=" -o:=start,end --offset:=start,end -b:brokers --broker:brokers"
             arguments="topics..."
+            ;;
+        "copy")
+            options+=" --to-namesrv --to-profile -o --offset -t --tag --where --queues --rate --follow --idle --resume --progress --dry-run --columns --sort --header --csv"
+            values+=" --to-namesrv --to-profile -o --offset -t --tag --where --queues --rate --idle --progress --columns --sort"
+            files+=" --progress"
+            specs+=" --to-profile:profiles -o:=start,end --offset:=start,end --queues:=keep,hash"
+            arguments="topics topics"
             ;;
         "consume")
             options+=" -g --group --orderly --broadcast --pop --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
@@ -905,7 +912,7 @@ _rmq_describe() {
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            arguments="=send,request,recall,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
+            arguments="=send,request,recall,pull,tail,copy,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

@@ -105,17 +105,19 @@ def _sources(given: Given, endpoint: Endpoint) -> Iterator[_Source]:
     )
     variables = ("ACCESS_KEY", "SECRET_KEY", "SECRET_KEY_FILE", "SECURITY_TOKEN")
     access, secret, file, token = (os.environ.get(f"RMQ_{name}") or None for name in variables)
-    yield _Source("the environment", access, secret, None if secret else file, None, token)
-    profile = endpoint.profile
-    if profile is not None:
-        yield _Source(
-            f"profile {endpoint.name}",
-            profile.access_key,
-            profile.secret_key,
-            profile.secret_key_file,
-            profile.secret_command,
-            profile.security_token,
+    found = [_Source("the environment", access, secret, None if secret else file, None, token)]
+    if (profile := endpoint.profile) is not None:
+        found.append(
+            _Source(
+                f"profile {endpoint.name}",
+                profile.access_key,
+                profile.secret_key,
+                profile.secret_key_file,
+                profile.secret_command,
+                profile.security_token,
+            )
         )
+    yield from reversed(found) if given.profile_account else found
 
 
 def _found(sources: tuple[_Source, ...]) -> Credentials | None:

@@ -51,6 +51,7 @@ COMMANDS: dict[str, Entry] = {
     "recall": Entry("rmqcli.commands.recall", "Messages", "Take back timer messages that are not due yet."),
     "pull": Entry("rmqcli.commands.pull", "Messages", "Read messages from a range of offsets or times."),
     "tail": Entry("rmqcli.commands.tail", "Messages", "Show the last messages of a topic and follow it."),
+    "copy": Entry("rmqcli.commands.copy_", "Messages", "Copy messages to another topic or cluster."),
     "consume": Entry(
         "rmqcli.commands.consume", "Messages", "Consume messages as a member of a consumer group."
     ),

@@ -103,6 +103,11 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "JournalError": ExitCode.USAGE,
         "DeadLetterError": ExitCode.FAILED,
     },
+    "rmqcli.copying.errors": {
+        "QueuesDiffer": ExitCode.USAGE,
+        "ProgressError": ExitCode.USAGE,
+        "CopyError": ExitCode.FAILED,
+    },
     "rmqcli.extras": {"MissingPackage": ExitCode.USAGE},
     "rmqcli.grammar.values": {"GrammarError": ExitCode.USAGE},
     "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},

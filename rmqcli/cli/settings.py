@@ -17,7 +17,10 @@ COLORS = frozenset((None, "auto", "always", "never"))
 
 
 class Given(NamedTuple):
-    """Global options given so far, by level of the command line; None: not given."""
+    """Global options given so far, by level of the command line; None: not given.
+
+    `profile_account` is no option: the account of the profile comes before that of the environment.
+    """
 
     namesrv: str | None = None
     profile: str | None = None
@@ -41,6 +44,7 @@ class Given(NamedTuple):
     tls_key: str | None = None
     tls_insecure: bool | None = None
     tls_config: str | None = None
+    profile_account: bool | None = None
 
     def overlaid(self, values: dict[str, Any]) -> Given:
         """Return these options, replaced by those of `values` that are given; raise a usage error for an

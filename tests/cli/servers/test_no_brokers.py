@@ -30,7 +30,7 @@ broker cold remove g|broker cold set g 1|broker cold show|broker config diff --d
 broker config set flushDiskType=SYNC_FLUSH -y|broker config show|broker drain a -y|broker undrain a
 broker lag|broker ping|broker status|broker rocksdb compare|broker rocksdb pop
 broker ha epochs|broker ha reset 0 -y|broker ha show
-cluster dump|cluster list|cluster producers|consume t -g g -c 1
+cluster dump|cluster list|cluster producers|consume t -g g -c 1|copy t u
 dlq drop g --all -y|dlq list|dlq list g|dlq redrive g --all -y|dlq show g
 export --topic t --out OUT|report --out OUT|sql select#1#from#t|top --once
 group check|group check g|group clients g|group create g|group delete g -y|group deliver g -T t --id ID
