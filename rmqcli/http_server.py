@@ -99,12 +99,35 @@ class Listener(ThreadingMixIn, WSGIServer):
             return
 
 
+class Answer:
+    """The stream of an answer. Whatever ends it, the peer has disconnected: wsgiref prints a traceback of anything
+    else, such as the end of the time.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, data: bytes) -> int:
+        try:
+            written: int = self._stream.write(data)
+        except OSError as error:
+            raise ConnectionAbortedError(*error.args) from error
+        return written
+
+
 class Handler(WSGIRequestHandler):
     """Handles one request without logging it."""
 
     # For each read. `service_actions` limits the whole request, for a peer that sends byte by byte.
     timeout = READ_SECONDS
     server: Listener
+
+    def setup(self) -> None:
+        super().setup()
+        self.wfile = Answer(self.wfile)
 
     def parse_request(self) -> bool:
         is_one = super().parse_request()

@@ -72,7 +72,9 @@ def s3_server() -> Iterator[str]:
     ) as process:
         assert process.stdout is not None and process.stdin is not None
         try:
-            yield process.stdout.readline().strip()
+            address = process.stdout.readline().strip()
+            assert address, "moto's server does not start: install the extra `dev`"
+            yield address
         finally:
             process.stdin.close()
 

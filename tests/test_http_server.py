@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.request import urlopen
 
-from rmqcli.http_server import Listener
+import pytest
+
+from rmqcli.http_server import Handler, Listener
 
 
 class Clock:
@@ -26,9 +30,9 @@ def page(_environ: Any, start: Any) -> list[bytes]:
 
 
 @contextmanager
-def listening(clock: Clock, most: int) -> Iterator[Listener]:
+def listening(clock: Clock, most: int, app: Any = page) -> Iterator[Listener]:
     server = Listener(("127.0.0.1", 0), most=most, now=clock)
-    server.set_app(page)
+    server.set_app(app)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -70,3 +74,19 @@ def test_a_request_has_a_time_to_arrive() -> None:
         clock.now = 11.0
         assert half.recv(1) == b""
         assert scrape(server) == b"ok"
+
+
+def test_a_peer_that_takes_no_answer_is_let_go_silently(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def large(_environ: Any, start: Any) -> Iterator[bytes]:
+        start("200 OK", [])
+        yield from itertools.repeat(bytes(1 << 20))
+
+    monkeypatch.setattr(Handler, "timeout", 0.1)
+    with listening(Clock(), 4, large) as server, half_request(server) as peer:
+        peer.sendall(b"\r\n")
+        assert peer.recv(1)
+        while server._open:
+            time.sleep(0.01)  # another thread, with a real socket
+    assert capsys.readouterr() == ("", "")

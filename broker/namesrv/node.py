@@ -65,16 +65,18 @@ HANDLERS = by_code(
 )
 """The handlers by request code; other requests get response code 3, as in 5.x."""
 
-HTTP_HINT = (
-    "this is the port of a name server; gRPC clients of RocketMQ 5 use that of a proxy, or of a broker started "
-    "with --grpc (default: 8081)"
-)
-"""The line for clients that speak HTTP."""
-
 
 def bound_handlers(state: NameServerState) -> HandlerTable:
     """Return the handlers of one name server."""
     return {int(code): registration.bind(state) for code, registration in HANDLERS.items()}
+
+
+def _http_hint(state: NameServerState) -> str:
+    """Return the line for a client that speaks HTTP on the port of the name server."""
+    clients = "this is the port of a name server; gRPC clients of RocketMQ 5 use"
+    if state.grpc_port is None:
+        return f"{clients} that of a proxy, or of a broker started with --grpc (default: 8081)"
+    return f"{clients} port {state.grpc_port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ async def open_name_server(
         supervisor=supervisor,
         tls=acceptor,
         turns=turns,
-        hint=lambda: HTTP_HINT,
+        hint=partial(_http_hint, state),
     )
     try:
         async with open_services(supervisor) as services:

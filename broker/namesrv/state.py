@@ -132,6 +132,8 @@ class NameServerState:
         self.now_ms = now_ms
         self.address: Mapping[str, str] = {}
         """The actual values of `bindAddress` and `listenPort`."""
+        self.grpc_port: int | None = None
+        """The port for gRPC clients of the broker that this process runs, too."""
         self.routes = RouteTable()
         self.in_thread = in_thread
         self.jobs = jobs or Jobs(Turns())

@@ -12,9 +12,10 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,12 @@ def _run_in_thread(settings: dict[str, Any], started: Future[Any], ended: Future
             token = trio.lowlevel.current_trio_token()
 
             def move_clock(milliseconds: int) -> None:
-                trio.from_thread.run_sync(cluster.move_clock, milliseconds, trio_token=token)
+                # In a thread of its own: the caller may be a trio test.
+                with ThreadPoolExecutor(1) as caller:
+                    move = partial(
+                        trio.from_thread.run_sync, cluster.move_clock, milliseconds, trio_token=token
+                    )
+                    caller.submit(move).result()
 
             def grpc() -> str:
                 if not address.done():

@@ -178,6 +178,7 @@ async def _start(
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
     words |= await open_grpc(stack, ports.grpc, broker, configuration)
+    namesrv.state.grpc_port = broker.context.grpc_port
     own = Own(broker.address, (local, port), tls.broker)
     words |= await open_own_metrics(stack, settings, ports.metrics, config, own)
     lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]

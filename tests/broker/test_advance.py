@@ -72,6 +72,13 @@ def test_the_clock_is_moved_from_a_thread() -> None:
             assert heard.get(timeout=PATIENCE) == b"in two hours"
 
 
+async def test_a_cluster_in_a_thread_is_advanced_by_a_trio_test() -> None:
+    with broker.embedded_in_thread() as cluster:
+        cluster.advance("1h")
+        with pytest.raises(ValueError, match="is negative"):
+            cluster.advance(-1)
+
+
 def test_durations_are_refused_by_name() -> None:
     with broker.embedded_in_thread() as cluster:
         with pytest.raises(ValueError, match="'soon' is not a duration"):

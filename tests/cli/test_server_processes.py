@@ -7,6 +7,7 @@ import signal
 import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -58,6 +59,10 @@ def test_up_with_a_store_of_its_own() -> None:
         assert "enableTopicMessageTypeCheck=true" in configuration(words["namesrv"], words["broker"])
         with urlopen(words["metrics"]) as scraped:
             assert f'rmq_up{{broker="broker-a",brokerIP="{words["broker"]}"' in scraped.read().decode()
+        with pytest.raises(HTTPError) as refused:
+            urlopen(f"http://{words['namesrv']}/")
+        port = words["grpc"].rpartition(":")[2]
+        assert refused.value.read().decode().strip().endswith(f"gRPC clients of RocketMQ 5 use port {port}")
         process.terminate()
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
