@@ -457,6 +457,18 @@ async def test_what_a_new_broker_writes_is_no_move_of_its_clients(
     assert not any(queue.confirmed for queue in result.queues)
 
 
+async def test_clients_that_pop_hold_no_queue_and_overwrite_nothing(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    broker.clients, broker.config = ["c1"], b"useServerSideResetOffset=true\n"
+    body = encode_body(ConsumerRunningInfo(mq_table={}))
+    broker.server.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = ok(None, body)
+    async with admin_of(broker) as admin:
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.offsets.reset(plan, settle=5)
+    assert (plan.online, result.complete, trio.current_time()) == (True, True, 0)
+
+
 async def test_queues_at_the_new_offset_are_left_alone(broker: Broker, autojump_clock: Any) -> None:
     async with admin_of(broker) as admin:
         some = await admin.offsets.reset(

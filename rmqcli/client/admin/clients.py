@@ -207,12 +207,19 @@ class ClientAdmin(Area):
 
     async def activity(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, Activity]:
         """Return the owner of each queue and its position (code 307). Omits clients that do not respond."""
-        infos, _ = await self.running_infos(group, client_ids, timeout=GLANCE_TIMEOUT)
-        return {
+        return (await self.activities(group, client_ids))[0]
+
+    async def activities(
+        self, group: str, client_ids: Collection[str]
+    ) -> tuple[dict[MessageQueue, Activity], dict[str, ClientError]]:
+        """Return the same as `activity`, and the errors of the clients that do not respond, by client id."""
+        infos, failures = await self.running_infos(group, client_ids, timeout=GLANCE_TIMEOUT)
+        found = {
             queue: Activity(client_id, held.commit_offset, held.last_consume_timestamp)
             for client_id, info in infos.items()
             for queue, held in info.mq_table.items()
         }
+        return found, failures
 
     async def consumer_ids(self, group: str, topic: str) -> tuple[str, ...]:
         """Return the ids of the connected clients of the group that consume the topic."""

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 # moved when its offset is the new one, or lies between the new and the old one. Whose offset that is depends on
 # the broker. One of 4.x writes nothing itself: its committed offset is that of a client. One of 5.x writes the
 # new offset at once, whatever its clients do, and a client that does not see the reset overwrites it seconds
-# later: only the position of the client counts, as it reports it (307, else 223).
+# later: only the position of the client counts, as it reports it (307, else 223). Clients that pop hold no queue,
+# and nobody overwrites the offset of the broker.
 #
 # A short replay may be over before the first look; the offset is then the old one again, and only the owner of
 # the queue has evidence: it has consumed there since the reset, although it had reached the end before and no
@@ -55,10 +56,14 @@ Failures = dict[MessageQueue, ClientError]
 
 
 class Seen(NamedTuple):
-    """The offset of a queue and the client that reported it; with None, it is the committed offset."""
+    """The offset of a queue and the client that reported it; with None, it is the committed offset.
+
+    `is_held` is False if all clients report positions, and none has this queue.
+    """
 
     offset: int | None
     client: str | None = None
+    is_held: bool = True
 
 
 async def settled(
@@ -118,7 +123,7 @@ async def _positions(
     admin: Admin, plan: ResetPlan, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Seen]:
     """Return the positions of the clients, or the committed offset of a queue that no client reports."""
-    held = await admin.clients.activity(plan.group, plan.clients)
+    held, silent = await admin.clients.activities(plan.group, plan.clients)
     found = {queue: Seen(held[queue].offset, held[queue].client_id) for queue in queues if queue in held}
     if len(found) < len(queues):
         tables = await admin.clients.held_offsets(plan.group, plan.topic, plan.clients)
@@ -126,7 +131,8 @@ async def _positions(
             queue: Seen(offset, name) for name, table in tables.items() for queue, offset in table.items()
         }
         found |= {queue: told[queue] for queue in queues if queue in told and queue not in found}
-    return found | await _committed(admin, plan, [queue for queue in queues if queue not in found])
+    committed = await _committed(admin, plan, [queue for queue in queues if queue not in found])
+    return found | {queue: seen._replace(is_held=bool(silent)) for queue, seen in committed.items()}
 
 
 async def _consumed_again(
@@ -153,7 +159,7 @@ def _had_all(reset: QueueReset, before: Activity | None) -> bool:
 def _shows(reset: QueueReset, seen: Seen, *, brokers_write: bool) -> bool:
     """Return True if the offset alone proves the reset."""
     offset = seen.offset
-    if offset is None or offset < reset.new or (brokers_write and seen.client is None):
+    if offset is None or offset < reset.new or (brokers_write and seen.client is None and seen.is_held):
         return False
     return offset == reset.new or reset.old is None or offset < reset.old or reset.new > reset.old
 
