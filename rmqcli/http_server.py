@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from io import BufferedIOBase
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import trio
@@ -127,7 +128,7 @@ class Handler(WSGIRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.wfile = Answer(self.wfile)
+        self.wfile = cast(BufferedIOBase, Answer(self.wfile))
 
     def parse_request(self) -> bool:
         is_one = super().parse_request()
