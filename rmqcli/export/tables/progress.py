@@ -36,6 +36,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     mask_key: str | None = None
     last: dict[str, dict[str, dict[int, tuple[int, int]]]] = {}
     """The last record of each queue: its queue offset and its commit-log offset."""
+    required: list[str] | None = None
+    """The fields of `value` that every schema so far required; None: bodies were never decoded."""
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
@@ -107,7 +109,16 @@ def advanced(
         key = _log_key(origin, one)
         logs[key] = max(logs.get(key, 0), ends.get(one.path) or 0)
     logs = {key: end for key, end in logs.items() if end}
-    return Progress(run, queues=queues, commit_logs=logs, last=lasts, **selection(origin, transform))
+    required = _required(before.required if before else None, transform.required)
+    return Progress(
+        run, queues=queues, commit_logs=logs, last=lasts, required=required, **selection(origin, transform)
+    )
+
+
+def _required(before: list[str] | None, now: frozenset[str] | None) -> list[str] | None:
+    if before is None:
+        return None if now is None else sorted(now)
+    return before if now is None else sorted(now.intersection(before))
 
 
 SELECTION = {"tags": "--tag", "sample": "--sample", "masks": "--mask", "mask_key": "--mask-key-file"}

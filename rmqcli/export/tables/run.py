@@ -68,6 +68,7 @@ class TableRun:
         self._added_fields(state)
         if state is not None and state.progress is not None:
             self._require_same(state.progress)
+            self._require_fields(state.progress)
             self.previous = state.progress.manifest(self._origin, self.layout)
         self._table.prepare(state, self.layout)
         return self
@@ -81,6 +82,16 @@ class TableRun:
                     f"{self.shown}: was exported with {option} {selection_text(was)}, not {selection_text(is_now)}; "
                     "specify the same to resume, or name a new table"
                 )
+
+    def _require_fields(self, progress: Progress) -> None:
+        """Raise TableMismatch if the schema of bodies has lost a field that every schema before required."""
+        decoding = self.layout.transform.decoding
+        gone = set(progress.required or ()).difference(decoding.paths) if decoding else ()
+        if decoding and gone:
+            raise TableMismatch(
+                f"{self.shown}: {decoding.source} has no field {min(gone)}, which the schema before required; "
+                "keep the field, make it optional for a while, or name a new table"
+            )
 
     def _added_fields(self, state: TableState | None) -> list[Any]:
         """Return the fields that the table lacks; all fields for a new table."""

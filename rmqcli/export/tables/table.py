@@ -13,6 +13,7 @@ from rmqcli.export.output.folder import Unfinished
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import FileEntry
 from rmqcli.export.tables.progress import Progress
+from rmqcli.export.transform.columns import TypeConflict, canonical, merged
 
 REFRESH_MS = 24 * 60 * 60 * 1000
 """The age from which progress is committed again even without new rows, because old versions expire."""
@@ -112,23 +113,31 @@ def needed(layout: Layout) -> Layout:
 
 
 def added_fields(there: Any, wanted: Any, table: str) -> list[Any]:
-    """Return the fields that an export adds to a table.
+    """Return the fields that an export adds to a table, also structs that have more fields than there.
 
-    Raises TableMismatch for a column of another type, and for a required column that the export lacks.
+    Raises TableMismatch for a field of another type, and for a required column that the export lacks.
     """
     known = {field.name: field for field in there}
+    found = []
     for field in wanted:
-        if field.name in known and plain(known[field.name].type) != plain(field.type):
+        if field.name not in known:
+            found.append(field)
+            continue
+        kind = known[field.name].type
+        try:
+            grown = merged(kind, field.type, field.name)
+        except TypeConflict as error:
             raise TableMismatch(
-                f"{table}: column {field.name} is {plain(known[field.name].type)} and would become "
-                f"{plain(field.type)}; columns are only added, so name a new table"
-            )
+                f"{table}: column {error}; columns are only added, so name a new table"
+            ) from None
+        if grown != canonical(kind):
+            found.append(pa.field(field.name, grown))
     for field in there:
         if not field.nullable and field.name not in wanted.names:
             raise TableMismatch(
                 f"{table}: column {field.name} must not be null, and the export has no such column; name a new table"
             )
-    return [field for field in wanted if field.name not in known]
+    return found
 
 
 def require_partitions(there: list[str], wanted: list[str], table: str) -> None:
@@ -137,19 +146,3 @@ def require_partitions(there: list[str], wanted: list[str], table: str) -> None:
             f"{table}: is partitioned by {', '.join(there) or 'nothing'}, not by {', '.join(wanted)}; "
             "name a new table"
         )
-
-
-def plain(kind: Any) -> str:
-    """Return the name of a type, without the sizes and encodings that it has in memory."""
-    kinds = pa.types
-    if kinds.is_dictionary(kind):
-        return plain(kind.value_type)
-    if kinds.is_struct(kind):
-        return f"struct<{', '.join(f'{field.name}: {plain(field.type)}' for field in kind)}>"
-    if kinds.is_map(kind):
-        return f"map<{plain(kind.key_type)}, {plain(kind.item_type)}>"
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_list_view(kind):
-        return f"list<{plain(kind.value_type)}>"
-    if kinds.is_timestamp(kind):
-        return f"timestamp[{kind.unit}, UTC]" if kind.tz else f"timestamp[{kind.unit}]"
-    return str(kind).removeprefix("large_").removesuffix("_view")

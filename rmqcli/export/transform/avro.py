@@ -14,6 +14,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
 from rmqcli.export.errors import SchemaError
+from rmqcli.export.transform.columns import canonical, paths
 from rmqcli.export.transform.decoder import Undecodable, array_of
 
 # Avro schemas (.avsc) as Arrow types, and what makes of the values that fastavro reads those that Arrow takes.
@@ -46,11 +47,14 @@ Convert = Callable[[Any], Any]
 
 
 class Typed(NamedTuple):
-    """An Arrow type, the conversion of a value for Arrow (None: none needed), and the least size in bytes."""
+    """An Arrow type, the conversion of a value for Arrow (None: none needed), the least size in bytes, and
+    whether values may be null.
+    """
 
     kind: pa.DataType
     convert: Convert | None = None
     least: int = 1
+    is_nullable: bool = False
 
 
 def typed(schema: Any) -> Typed:
@@ -89,7 +93,9 @@ class _Reader:
             raise SchemaError(f"{place}: a column has one type: expected a union of null and one other")
         found = self.of(rest[0], place, above)
         convert = found.convert
-        return found._replace(convert=convert and partial(_unless_null, convert), least=1)
+        return found._replace(
+            convert=convert and partial(_unless_null, convert), least=1, is_nullable=len(choices) > 1
+        )
 
     def _record(self, schema: Any, place: str, above: tuple[str, ...]) -> Typed:
         fields = {
@@ -97,7 +103,7 @@ class _Reader:
         }
         if not fields:
             raise SchemaError(f"{place}: a record without fields has no columns")
-        kind = pa.struct([pa.field(name, one.kind) for name, one in fields.items()])
+        kind = pa.struct([pa.field(name, one.kind, one.is_nullable) for name, one in fields.items()])
         converts = {name: one.convert for name, one in fields.items() if one.convert is not None}
         least = sum(one.least for one in fields.values())
         return Typed(kind, partial(_record, converts) if converts else None, least)
@@ -180,7 +186,8 @@ class AvroBodies:
     def __init__(self, schema: bytes, framing: str = "") -> None:
         given = _parsed(schema)
         found = typed(given)
-        self.type = found.kind
+        self.type = canonical(found.kind)
+        self.required = frozenset(paths(found.kind, required=True))
         self._convert = found.convert
         # fastavro reads the underlying types only: its decimals take quadratic time for a long body, and
         # times outside Python's range would be lost.

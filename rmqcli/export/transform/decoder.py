@@ -27,6 +27,10 @@ class Decoder(Protocol):
     def type(self) -> Any:
         """The Arrow struct type of the values, composed of types that Spark also has."""
 
+    @property
+    def required(self) -> frozenset[str]:
+        """The paths of the fields that the schema requires in every value."""
+
     def parse(self, body: bytes) -> Any:
         """Return the value of one body for `to_array`. Raises Undecodable."""
 

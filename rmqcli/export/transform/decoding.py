@@ -88,6 +88,13 @@ class Decoding:
         return [pa.field(VALUE, self.decoder.type), *more]
 
     @property
+    def paths(self) -> frozenset[str]:
+        """The paths of the fields of `value`."""
+        from rmqcli.export.transform.columns import paths
+
+        return frozenset(paths(self.decoder.type))
+
+    @property
     def summary(self) -> str:
         """A text that must be the same when an export is continued.
 

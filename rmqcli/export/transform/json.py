@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from rmqcli.export.errors import SchemaError
+from rmqcli.export.transform.columns import canonical, paths
 from rmqcli.export.transform.decoder import Undecodable
 from rmqcli.export.transform.masking import on_leaves
 
@@ -241,7 +242,8 @@ class JsonBodies:
 
     def __init__(self, schema: bytes) -> None:
         fields = fields_of(schema)
-        self.type = _nullable(pa.struct(fields))
+        self.type = canonical(pa.struct(fields))
+        self.required = frozenset(paths(pa.struct(fields), required=True))
         self._read = pa.schema([_as_read(field, is_there=True) for field in fields])
 
     def parse(self, body: bytes) -> bytes:
@@ -313,10 +315,3 @@ def _as_read(field: pa.Field, *, is_there: bool) -> pa.Field:
     if pa.types.is_list(kind):
         return field.with_type(pa.list_(_as_read(kind.value_field, is_there=True)))
     return field.with_type(pa.string()) if kind in _TIMES else field
-
-
-def _nullable(kind: pa.DataType) -> pa.DataType:
-    """Return the type with nullable fields, because a body that does not decode becomes null."""
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(inner.name, _nullable(inner.type)) for inner in kind])
-    return pa.list_(_nullable(kind.value_type)) if pa.types.is_list(kind) else kind

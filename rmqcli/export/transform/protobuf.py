@@ -13,6 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError as ProtobufError
 
 from rmqcli.export.errors import SchemaError
+from rmqcli.export.transform.columns import canonical, paths
 from rmqcli.export.transform.decoder import Undecodable, array_of
 
 # Messages of a compiled descriptor set (.desc) as Arrow types, and how a value of each field is read.
@@ -91,7 +92,7 @@ def typed_message(descriptor: Descriptor, above: tuple[str, ...] = ()) -> Typed:
     if not descriptor.fields:
         raise SchemaError(f"message {name} has no fields, so it has no columns")
     fields = {field: _typed(field, (*above, name)) for field in descriptor.fields}
-    kind = pa.struct([pa.field(field.name, one.kind) for field, one in fields.items()])
+    kind = pa.struct([pa.field(field.name, one.kind, not field.is_required) for field, one in fields.items()])
     return Typed(
         kind, partial(_values, [(one.name, one.has_presence, it.convert) for one, it in fields.items()])
     )
@@ -154,7 +155,8 @@ class ProtobufBodies:
     def __init__(self, schema: bytes, name: str) -> None:
         self._message: Any = message_class(schema, name)
         found = typed_message(self._message.DESCRIPTOR)
-        self.type = found.kind
+        self.type = canonical(found.kind)
+        self.required = frozenset(paths(found.kind, required=True))
         self._convert: Any = found.convert
 
     def parse(self, body: bytes) -> Any:

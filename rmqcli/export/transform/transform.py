@@ -76,6 +76,11 @@ class Transform:
             "mask_key": self.masks and self.masks.key_mark,
         }
 
+    @property
+    def required(self) -> frozenset[str] | None:
+        """The fields of `value` that the schema requires; None without one."""
+        return None if self.decoding is None else self.decoding.decoder.required
+
     def undecoded(self, table: Any) -> int:
         """Return the number of transformed rows whose body did not decode, if masks do not hide it."""
         is_seen = self.decoding is not None and not (self.masks is not None and self.masks.hide_value)
