@@ -394,15 +394,7 @@ def send_run(broker: BrokerContext, session: Session, requests: Sequence[Remotin
     """Store the leading plain sends of `requests`, and reply to them; return their number."""
     if not broker.takes_runs:
         return 0
-    sends = Sends(
-        broker.store.writer.begin_run(),
-        partial(_queue_of, broker),
-        broker.own_properties.text,
-        session.packed_peer,
-        broker.config.max_message_size,
-        LONG_PROPERTIES,
-        broker.waits_for_store,
-    )
+    sends = begin_sends(broker, session)
     for request in requests:
         header = request.header or _header(request)
         if not isinstance(header, HEADERS) or not sends.take(request, header):
@@ -418,6 +410,19 @@ def send_run(broker: BrokerContext, session: Session, requests: Sequence[Remotin
         replies = broker.send_replies
         session.queue_reply(sends.replies(replies.head, replies.id_prefix))
     return count
+
+
+def begin_sends(broker: BrokerContext, session: Session) -> Sends:
+    """Return a run for plain sends of a connection, if `takes_runs`."""
+    return Sends(
+        broker.store.writer.begin_run(),
+        partial(_queue_of, broker),
+        broker.own_properties.text,
+        session.packed_peer,
+        broker.config.max_message_size,
+        LONG_PROPERTIES,
+        broker.waits_for_store,
+    )
 
 
 async def _reply_when_safe(broker: BrokerContext, session: Session, sends: Sends) -> None:

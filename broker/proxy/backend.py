@@ -6,7 +6,7 @@ Methods raise StatusError or Refusal. One that waits calls `in_task` first, beca
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ import trio
 
 from rmqcli.broker.auth.control import AccessControl
 from rmqcli.broker.errors import Refusal
+from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import Turns
 from rmqcli.broker.store.values import GetStatus
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
@@ -66,6 +67,18 @@ class Stored(NamedTuple):
     code: ResponseCode = ResponseCode.SUCCESS
     half_at: int = -1
     recall_handle: str = ""
+
+
+class PlainSends(ABC):
+    """Sends of one connection that need no decision, to be stored with one write."""
+
+    @abstractmethod
+    def add(self, topic: str, message: Outgoing) -> bool:
+        """Add a message; return False if it has to be sent alone."""
+
+    @abstractmethod
+    def store(self) -> tuple[list[int], Coroutine[Any, Any, ResponseCode] | None]:
+        """Store the messages. Return their offsets and, unless they are confirmed now, what confirms all of them."""
 
 
 class Wish(NamedTuple):
@@ -155,6 +168,10 @@ class Backend(ABC):
         self, caller: Caller, topic: str, messages: Sequence[Outgoing]
     ) -> Sequence[Stored | Refusal]:
         """Store messages of a topic in one queue: that of its message group for a single one that has one."""
+
+    def plain_sends(self, session: Session) -> PlainSends | None:
+        """Return a run for sends of a connection; None if each has to be sent alone."""
+        return None
 
     @abstractmethod
     async def end_transaction(

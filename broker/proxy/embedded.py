@@ -17,16 +17,18 @@ from rmqcli.broker.handlers import offsets, timers, transactions
 from rmqcli.broker.handlers.common import after_flush, is_unflushed, no_topic
 from rmqcli.broker.handlers.pop import check_pop, wanted_by
 from rmqcli.broker.handlers.pull import read, selection_of
-from rmqcli.broker.handlers.send import accepted, known_topic, stored
+from rmqcli.broker.handlers.send import accepted, begin_sends, known_topic, stored
 from rmqcli.broker.net.dispatch import Barrier
 from rmqcli.broker.net.handling import Reply, Request
 from rmqcli.broker.net.limits import ServerLimits
+from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork
 from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.broker.proxy.backend import (
     Backend,
     BrokerQueues,
     Outgoing,
+    PlainSends,
     Pulled,
     Stored,
     Wish,
@@ -40,7 +42,7 @@ from rmqcli.broker.proxy.http2 import in_task
 from rmqcli.broker.services.clients import watch_session
 from rmqcli.broker.services.holds import Hold
 from rmqcli.broker.services.pop.values import PopRequest, PopResult
-from rmqcli.broker.services.put import begin_flush, safely_stored, topics_at
+from rmqcli.broker.services.put import begin_flush, put_sends, safely_stored, topics_at
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.store.values import AppendResult, GetResult, GetStatus, StoreMessage
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
@@ -98,6 +100,34 @@ def _taken(broker: BrokerContext) -> list[Barrier]:
     """Take the barrier that a function has set."""
     barrier, broker.store.barrier = broker.store.barrier, None
     return [] if barrier is None else [barrier]
+
+
+class _PlainSends(PlainSends):
+    """Plain sends (`rmqcli.codec.core.sends`) to the broker of a front."""
+
+    def __init__(self, broker: BrokerContext, session: Session) -> None:
+        self._broker = broker
+        self._sends = begin_sends(broker, session)
+        self._next_queue = broker.rng.getrandbits(16)
+
+    def add(self, topic: str, message: Outgoing) -> bool:
+        config = self._broker.checked_topics.get(topic)
+        if config is None:
+            return False
+        group = message.properties.get(PropertyName.SHARDING_KEY)
+        queues = max(1, config.write_queue_nums)
+        queue_id = self._next_queue % queues if group is None else queue_of_group(group, queues)
+        self._next_queue += 1
+        return self._sends.add(topic, queue_id, message.text.encode(), message.body, message.born_ms)
+
+    def store(self) -> tuple[list[int], Coroutine[Any, Any, ResponseCode] | None]:
+        broker, sends = self._broker, self._sends
+        put_sends(broker, sends)
+        offsets = [queue_offset for *_, queue_offset in sends.results()]
+        if not broker.waits_for_store:
+            return offsets, None
+        begin_flush(broker)
+        return offsets, safely_stored(broker, sends.run.end)
 
 
 class EmbeddedBackend(Backend):
@@ -245,6 +275,9 @@ class EmbeddedBackend(Backend):
                 chosen = queue_id
             message.queue_id = chosen
         return message, stored(broker, message), chosen
+
+    def plain_sends(self, session: Session) -> PlainSends | None:
+        return _PlainSends(self._broker, session) if self._broker.takes_runs else None
 
     async def end_transaction(
         self, caller: Caller, topic: str, broker_name: str, header: EndTransactionRequestHeader

@@ -20,7 +20,7 @@ from rmqcli.broker.proxy.backend import Backend
 from rmqcli.broker.proxy.calling import Caller, Front, caller_of, decoded
 from rmqcli.broker.proxy.certificate import generated
 from rmqcli.broker.proxy.clients import Clients
-from rmqcli.broker.proxy.http2 import Call, in_task
+from rmqcli.broker.proxy.http2 import Call, Together, in_task
 from rmqcli.broker.proxy.renewals import Renewals
 from rmqcli.broker.proxy.server import GrpcServer
 from rmqcli.broker.store.readiness import InThread
@@ -71,6 +71,7 @@ _RPCS = {
     for function in [_UNARY.get(method.name) or _STREAMING.get(method.name)]
     if function is not None
 }
+_SENDS = next(method.path for method in messages.METHODS if method.name == "SendMessage")
 _TELEMETRY = next(method.path for method in messages.METHODS if method.streams_requests)
 
 
@@ -97,7 +98,9 @@ async def serve(front: Front, call: Call) -> None:
             reply.status.CopyFrom(OK)
     except Exception as error:
         reply = rpc.reply(status=_failure(call, error))
-    await call.send(reply.SerializeToString())
+    data = reply.SerializeToString()
+    if not call.answer(data):
+        await call.send(data)
 
 
 async def _serve_telemetry(front: Front, call: Call) -> None:
@@ -147,7 +150,12 @@ async def open_front(
     try:
         front = Front(backend, Clients(backend.turns, backend.broker_name), Renewals(backend))
         server = GrpcServer(
-            partial(serve, front), limits=limits, supervisor=supervisor, turns=backend.turns, tls=acceptor
+            partial(serve, front),
+            limits=limits,
+            supervisor=supervisor,
+            turns=backend.turns,
+            tls=acceptor,
+            together=Together(_SENDS, partial(sending.send_together, front)),
         )
         async with open_services(supervisor) as services:
             services.start("grpc clients", front.clients.run)

@@ -10,6 +10,8 @@ cost is bounded:
   stops in the middle of a frame or a message, is disconnected.
 * Resets and frames that carry nothing have an allowance for each ALLOWANCE_SECONDS.
 * All frames are handled a few at a time, in turns with other connections.
+
+Calls of one method that a read has brought may be carried out together (`Together`).
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from __future__ import annotations
 import logging
 import math
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -122,25 +124,39 @@ class Call(Stream):
         self._received = bytearray()
         self._is_answered = False
         self._is_finished = False
-        self._news = trio.Event()
-        self._has_window = trio.Event()
+        self._news: trio.Event | None = None
+        self._has_window: trio.Event | None = None
 
     # receiving
 
     def note_data(self, data: bytes) -> None:
         self._received += data
         self.session.grants.grew(self)
-        self._news.set()
+        self._tell(self._news)
 
     def note_end(self) -> None:
-        self._news.set()
+        self._tell(self._news)
         self.session.start(self)
 
     def note_reset(self) -> None:
         self.cancel()
 
     def note_window(self) -> None:
-        self._has_window.set()
+        self._tell(self._has_window)
+
+    @staticmethod
+    def _tell(event: trio.Event | None) -> None:
+        if event is not None:
+            event.set()
+
+    @property
+    def request(self) -> bytes | None:
+        """The message of a client that sends no more, if it is whole and the only one; it is still to be received."""
+        data = self._received
+        size = len(data) - PREFIX
+        if not self.is_ended or size < 0 or data[0] or int.from_bytes(data[1:PREFIX], "big") != size:
+            return None
+        return bytes(memoryview(data)[PREFIX:])
 
     async def receive(self) -> bytes | None:
         """Return the next message; None if there are no more. Raises CallError."""
@@ -175,13 +191,13 @@ class Call(Stream):
 
     async def _more(self) -> None:
         """Wait for news of the client: for as long as it likes between two messages, if it has sent one."""
-        self._news = trio.Event()  # which may be set before a task has taken over
+        news = self._news = trio.Event()  # which may be set before a task has taken over
         await in_task()
         if not self._received and self._is_answered:
-            await self._news.wait()
+            await news.wait()
             return
         with trio.move_on_after(STALLED_SECONDS):
-            await self._news.wait()
+            await news.wait()
             return
         self.session.end(f"the rest of a message did not come within {STALLED_SECONDS:g} s")
         await trio.sleep_forever()
@@ -215,22 +231,32 @@ class Call(Stream):
             sent = session.http2.send_data(self, view)
             view = view[sent:]
             if view or session.is_congested:
-                self._has_window = trio.Event()  # the same
+                opened = self._has_window = trio.Event()  # the same
                 await in_task()
                 if not sent:
-                    await self._wait_for_window()
+                    await self._wait_for_window(opened)
                 elif session.is_congested:
                     await session.wait_for_room()
                 else:
                     await trio.lowlevel.checkpoint()
 
-    async def _wait_for_window(self) -> None:
+    async def _wait_for_window(self, opened: trio.Event) -> None:
         """Wait until the client opens a window; end the connection if it does not."""
         with trio.move_on_after(STALLED_SECONDS):
-            await self._has_window.wait()
+            await opened.wait()
             return
         self.session.end(f"it has opened no window for {STALLED_SECONDS:g} s")
         await trio.sleep_forever()
+
+    def answer(self, message: bytes) -> bool:
+        """Send the only message, and end the call with OK, if that waits for nothing; return False otherwise."""
+        session = self.session
+        if self._is_answered or not self.is_open or session.closed or session.is_congested:
+            return False
+        self._is_finished = session.http2.send_whole(
+            self, REPLY_HEADERS, prefixed(message), trailers(GrpcStatus.OK)
+        )
+        return self._is_finished
 
     def finish(self, status: GrpcStatus = GrpcStatus.OK, text: str = "") -> None:
         """End the call with a status."""
@@ -247,7 +273,7 @@ class Call(Stream):
 
     # life
 
-    def read_deadline(self) -> None:
+    def _read_deadline(self) -> None:
         """Read the deadline of the client. Raises CallError."""
         timeout = self.headers.get("grpc-timeout")
         if timeout is not None:
@@ -258,6 +284,12 @@ class Call(Stream):
     def carry_out(self, work: Coroutine[Any, Any, None]) -> None:
         """Do all work of the call that waits for nothing now, and the rest in a task."""
         if _step(work):
+            try:
+                self._read_deadline()
+            except CallError as error:
+                work.close()
+                self.finish(error.status, str(error))
+                return
             self._scope = trio.CancelScope(deadline=self.deadline)
             if not self.session.spawn(self._carry_out, self._scope, work):
                 work.close()
@@ -272,10 +304,30 @@ class Call(Stream):
 Serve = Callable[[Call], Awaitable[None]]
 
 
-class Http2Session(Session):
-    """A connection of a gRPC client. `serve` carries out a call; `calls` are those that are open."""
+class Together(NamedTuple):
+    """Carries out calls of one method together. `handle` gets the calls that wait, and carries out as many of the
+    first ones as it accepts; it returns their number. The others are carried out one by one."""
 
-    def __init__(self, *arguments: Any, serve: Serve, grants: Grants, **options: Any) -> None:
+    path: str
+    handle: Callable[[Sequence[Call]], int]
+
+
+NONE_TOGETHER: Final = Together("", lambda _calls: 0)
+MOST_TOGETHER: Final = 32
+
+
+class Http2Session(Session):
+    """A connection of a gRPC client. `serve` carries out a call, `together` several; `calls` are those that are
+    open."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        serve: Serve,
+        grants: Grants,
+        together: Together = NONE_TOGETHER,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
         self.http2 = ServerConnection(self._begin, self._write)
         self.calls = self.http2.streams
@@ -284,6 +336,9 @@ class Http2Session(Session):
         self.is_heard = True
         """True if the client has sent anything since the last ping."""
         self._serve = serve
+        self._together = together
+        self._waiting: list[Call] = []
+        """Calls that are to be carried out together."""
         self._new: dict[Call, None] = {}
         self._allowance_ends = 0.0
         self._room = trio.lowlevel.ParkingLot()
@@ -299,11 +354,14 @@ class Http2Session(Session):
         try:
             for _ in self.http2.receive(data):
                 self._check_allowance()
+                if len(self._waiting) >= MOST_TOGETHER:
+                    self._carry_out_waiting()
                 await self._step(pace)
             for call in list(self._new):
                 self.start(call)
                 await self._step(pace)
         finally:
+            self._carry_out_waiting()
             self.in_batch = False
             self.flush()
         if self.http2.is_over and not self.calls:  # otherwise the client disconnects once they have ended
@@ -311,6 +369,7 @@ class Http2Session(Session):
 
     async def _step(self, pace: Pace) -> None:
         if pace.is_over:
+            self._carry_out_waiting()
             self.flush()
             await pace.next()
 
@@ -340,12 +399,30 @@ class Http2Session(Session):
         """Carry out a call, unless it was started: once its client has sent all, or no more for now."""
         if call in self._new:
             del self._new[call]
-            if call.is_open:
+            if call.path == self._together.path:
+                self._waiting.append(call)
+            elif call.is_open:
+                call.carry_out(self._carry_out(call))
+
+    def _carry_out_waiting(self) -> None:
+        """Carry out the calls that wait, in order, together where that is possible."""
+        calls, self._waiting = self._waiting, []
+        calls = [call for call in calls if call.is_open]
+        while calls:
+            try:
+                count = self._together.handle(calls)
+            except Exception:  # as in `_carry_out`
+                _log.exception("%s: %s: calls failed", self.server, self.peer_text)
+                for call in calls:
+                    call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
+                return
+            del calls[:count]
+            if calls:
+                call = calls.pop(0)
                 call.carry_out(self._carry_out(call))
 
     async def _carry_out(self, call: Call) -> None:
         try:
-            call.read_deadline()
             await self._serve(call)
         except CallError as error:
             call.finish(error.status, str(error))
@@ -391,6 +468,7 @@ class Http2Session(Session):
     def ended(self) -> None:
         super().ended()
         self._new.clear()
+        self._waiting.clear()
         self.http2.close()
 
     def _sent(self, count: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.proxy.answers import OK, StatusError, code_of, common, of_refusal, status
-from rmqcli.broker.proxy.backend import Backend, Outgoing, Stored
-from rmqcli.broker.proxy.calling import Caller, publish, topic_name
+from rmqcli.broker.proxy.backend import Backend, Outgoing, PlainSends, Stored
+from rmqcli.broker.proxy.calling import Caller, Front, caller_of, decoded, publish, topic_name
 from rmqcli.broker.proxy.clients import transaction_id
 from rmqcli.broker.proxy.convert import full_name, milliseconds, plain_body, properties_of, type_of
+from rmqcli.broker.proxy.http2 import Call
 from rmqcli.broker.proxy.routes import accepted_types
 from rmqcli.codec.codes import MessageSysFlag, ResponseCode
 from rmqcli.codec.errors import PropertiesTooLong
@@ -19,6 +21,7 @@ from rmqcli.codec.properties import encode_properties
 from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code, MessageType, TransactionResolution, TransactionSource
+from rmqcli.codec.proxy.framing import CallError
 
 MOST_MESSAGES = 1024
 _TRANSACTION_ID = re.compile(r"([0-9A-F]{16})([0-9A-F]{16})(.*)", re.DOTALL)
@@ -50,11 +53,79 @@ async def send_message(caller: Caller, request: Any) -> Any:
     return reply
 
 
+def send_together(front: Front, calls: Sequence[Call]) -> int:
+    """Store the messages of the first calls that are plain sends together, and answer them; return their number."""
+    sends = None if front.backend.checks_types else front.backend.plain_sends(calls[0].session)
+    if sends is None:
+        return 0
+    ids: list[str] = []
+    for call in calls:
+        message_id = _added(front, call, sends)
+        if message_id is None:
+            break
+        ids.append(message_id)
+    if ids:
+        offsets, confirmed = sends.store()
+        sent = list(zip(calls, ids, offsets, strict=False))
+        if confirmed is None:
+            _answer(sent, OK)
+        elif not calls[0].session.spawn(_answer_when_confirmed, sent, confirmed):
+            confirmed.close()
+    return len(ids)
+
+
+def _added(front: Front, call: Call, sends: PlainSends) -> str | None:
+    """Add the message of a call, and return its id. Return None if the call has to be carried out alone, which also
+    finds out what is wrong with it."""
+    data = call.request
+    if data is None:
+        return None
+    try:
+        request = decoded(messages.SendMessageRequest, data)
+        if len(request.messages) != 1:
+            return None
+        message = request.messages[0]
+        topic = full_name(message.topic)
+        caller_of(front, call).check(publish(topic))
+        given = _prepared(front.backend, message, properties_of(message, topic))
+    except (CallError, StatusError, Refusal):
+        return None
+    return given.properties[PropertyName.UNIQ_KEY] if sends.add(topic, given) else None
+
+
+async def _answer_when_confirmed(
+    sent: Sequence[tuple[Call, str, int]], confirmed: Coroutine[Any, Any, ResponseCode]
+) -> None:
+    code = await confirmed
+    _answer(sent, OK if code == ResponseCode.SUCCESS else status(code_of(code), code.name))
+    sent[0][0].session.flush()
+
+
+def _answer(sent: Sequence[tuple[Call, str, int]], found: Any) -> None:
+    """Answer calls whose messages are stored, all with one status."""
+    reply = messages.SendMessageResponse(status=found)
+    entry = reply.entries.add(status=found)
+    for call, entry.message_id, entry.offset in sent:
+        data = reply.SerializeToString()
+        if not call.answer(data):
+            call.carry_out(_sent(call, data))
+
+
+async def _sent(call: Call, data: bytes) -> None:
+    await call.send(data)
+    call.finish()
+
+
 async def _outgoing(backend: Backend, topic: str, message: Any) -> Outgoing:
     """Return a message to be stored. Raises StatusError."""
     properties = properties_of(message, topic)
     if backend.checks_types:
         await _check_type(backend, topic, type_of(properties))
+    return _prepared(backend, message, properties)
+
+
+def _prepared(backend: Backend, message: Any, properties: dict[str, str]) -> Outgoing:
+    """Return a message with these properties to be stored. Raises StatusError."""
     body = plain_body(message, backend.max_message_size)
     longest = backend.longest_delay_ms
     if milliseconds(message.system_properties.delivery_timestamp) - backend.now_ms() > longest:

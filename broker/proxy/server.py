@@ -11,7 +11,7 @@ from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
 from rmqcli.broker.net.transport import EAGER_BYTES, Transport
 from rmqcli.broker.net.turns import Pace, Turns
-from rmqcli.broker.proxy.http2 import STALLED_SECONDS, Grants, Http2Session, Serve
+from rmqcli.broker.proxy.http2 import NONE_TOGETHER, STALLED_SECONDS, Grants, Http2Session, Serve, Together
 from rmqcli.broker.supervisor import Services, Supervisor
 from rmqcli.codec.errors import RemoteProtocolError
 
@@ -20,7 +20,7 @@ HINT = "this port serves gRPC clients of RocketMQ 5, over HTTP/2"
 
 
 class GrpcServer(Server):
-    """Carries out calls by `serve`."""
+    """Carries out calls by `serve`, those that `together` accepts together."""
 
     def __init__(
         self,
@@ -30,11 +30,13 @@ class GrpcServer(Server):
         supervisor: Supervisor | None = None,
         turns: Turns | None = None,
         tls: TlsAcceptor | None = None,
+        together: Together = NONE_TOGETHER,
     ) -> None:
         super().__init__(
             {}, limits=limits, name="grpc", supervisor=supervisor, turns=turns, tls=tls, hint=lambda: HINT
         )
         self._serve_call = serve
+        self._together = together
         self._grants = Grants()
 
     def _start(self, services: Services) -> None:
@@ -51,6 +53,7 @@ class GrpcServer(Server):
             server=self._name,
             serve=self._serve_call,
             grants=self._grants,
+            together=self._together,
         )
         self.sessions.add(session)
         self._newcomers.add(session)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
 from rmqcli.codec.codes import MessageSysFlag
 from rmqcli.codec.core.record_writer import QueueRun, Run
@@ -61,13 +61,37 @@ class Sends:
         # A flag marks a response or a one-way request, neither of which gets a reply.
         if request.flag or header.batch:
             return False
-        text: bytes = (header.properties or "").encode("utf-8", "replace")
+        return self.add(
+            header.topic,
+            header.queue_id,
+            (header.properties or "").encode("utf-8", "replace"),
+            request.body,
+            header.born_timestamp,
+            header.flag,
+            header.sys_flag,
+            header.reconsume_times,
+            request.serialize_type,
+            request.opaque,
+        )
+
+    def add(
+        self,
+        topic: str,
+        queue_id: int,
+        text: bytes,
+        body: bytes,
+        born_timestamp: i64,
+        flag: i32 = 0,
+        sys_flag: i64 = 0,
+        reconsume_times: i32 = 0,
+        kind: int = 0,
+        opaque: int = 0,
+    ) -> bool:
+        """Add a message with a properties text; return False if it is not plain."""
         reader = self._reader
         if reader.read(text, 0, len(text)) or (self._must_wait and not reader.waits(text)):
             return False
-        queue = self._find(header.topic, header.queue_id)
-        sys_flag: i64 = header.sys_flag
-        body: bytes = request.body
+        queue = self._find(topic, queue_id)
         stored = joined_text(reader.without_wait(text), self._own)
         if (
             queue is None
@@ -81,11 +105,11 @@ class Sends:
         number: i64 = queue.queue_offset + len(queue.offsets)
         offset = self.run.add(
             queue,
-            header.flag,
+            flag,
             sys_flag,
-            header.born_timestamp,
+            born_timestamp,
             self._born_host,
-            header.reconsume_times,
+            reconsume_times,
             0,
             body,
             stored,
@@ -95,8 +119,8 @@ class Sends:
         # The first message of this run in its queue.
         if number == queue.queue_offset:
             self.queues.append(queue)
-        self._kinds.append(request.serialize_type)
-        self._opaques.append(request.opaque)
+        self._kinds.append(kind)
+        self._opaques.append(opaque)
         self._queue_ids.append(queue.queue_id)
         self._queue_offsets.append(number)
         self._offsets.append(offset)

@@ -395,6 +395,21 @@ class ServerConnection:
         self._write(frame(DATA, 0, stream.number, bytes(data[:size])))
         return size
 
+    def send_whole(self, stream: Stream, block: bytes, data: bytes, last: bytes) -> bool:
+        """Send all of a reply, header block, data and trailers, to a client that sends no more. Return False,
+        without having sent anything, if a window is too small for that."""
+        size, number = len(data), stream.number
+        if size > min(stream.send_window, self._send_window, MAX_FRAME) or not stream.is_ended:
+            return False
+        self._send_window -= size
+        self._write(
+            frame(HEADERS, END_HEADERS, number, block)
+            + frame(DATA, 0, number, data)
+            + frame(HEADERS, END_HEADERS | END_STREAM, number, last)
+        )
+        del self.streams[number]
+        return True
+
     def open_window(self, stream: Stream, size: int) -> None:
         """Let the client send more bytes of a stream."""
         if stream.number in self.streams:
