@@ -7,7 +7,7 @@ while the messages exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +26,12 @@ from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_store.sources import store_sources
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.ranges import mean_sizes
-from rmqcli.export.spark_source.filters import Constraints, constrained
-from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
+from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import plainly, reading
 from rmqcli.export.spark_source.planning import (
-    for_all,
     lose,
-    offset_at,
     planned,
     queues_of,
     read_ranges,
@@ -61,12 +58,15 @@ class StorePartition(InputPartition):
 
 
 class BatchReader(DataSourceReader):
-    """Reads all rows of the range. Filters are left to Spark."""
+    """Reads all rows of the range, and leaves filters to Spark.
+
+    Spark 4.1 to 4.3 keep what `pushFilters` returned with the loaded data frame: another plan that uses the
+    frame, even one without filters, would get only the rows of those filters.
+    """
 
     def __init__(self, options: ReadOptions, columns: Columns) -> None:
         self.options = options
         self.columns = columns
-        self.constraints = Constraints()
         _check_batch(options)
 
     @plainly
@@ -78,7 +78,7 @@ class BatchReader(DataSourceReader):
         return list(map(QueuePartition, planned(ranges, sizes, self.options)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_partition(partition, self.options, self.columns, self.constraints)
+        return read_partition(partition, self.options, self.columns)
 
     def _of_stores(self) -> list[InputPartition]:
         try:
@@ -88,9 +88,7 @@ class BatchReader(DataSourceReader):
         for topic in self.options.topics:
             if not any(has_topic(source.path, topic) for source in sources):
                 raise OptionError(f"subscribe: {', '.join(self.options.paths)} has no topic {topic}")
-        rows = stored_rows(self.options, self.constraints)
-        if rows is None:
-            return []
+        rows = stored_rows(self.options)
         topics = self.options.topics
         having = [one for one in sources if not topics or any(has_topic(one.path, name) for name in topics)]
         parts = [(source, self._parts(source.path, rows)) for source in having]
@@ -103,9 +101,6 @@ class BatchReader(DataSourceReader):
         parts = parts_of(store, rows)
         # Only with a choice of topics can a part that is cut anywhere be read by queues.
         places = queue_places(store, rows) if rows.topics and parts else None
-        if places is not None:
-            numbers = self.constraints.of("queue_id")
-            places = places._replace(files=[file for file in places.files if file.queue_id in numbers])
         return sized(parts, places)
 
     async def _sized_ranges(self, consumer: PullConsumer) -> tuple[list[QueueRange], dict[str, int]]:
@@ -113,54 +108,17 @@ class BatchReader(DataSourceReader):
         return ranges, await mean_sizes(consumer, ranges)
 
     async def _ranges(self, consumer: PullConsumer) -> list[QueueRange]:
-        queues = [
-            queue
-            for queue in await queues_of(consumer, self.options)
-            if queue.topic in self.constraints.of("topic")
-        ]
+        queues = await queues_of(consumer, self.options)
         start = self.options.start or Position(EARLIEST)
         end = self.options.end or Position(LATEST)
         begins = await resolved(consumer, queues, start, "startingOffsets")
         ends = await resolved(consumer, queues, end, "endingOffsets")
-        ranges = [QueueRange(queue, begins[queue], ends[queue]) for queue in queues]
         for queue in sorted(start.offsets) if end.time is None and not end.times else ():
             if begins[queue] > ends[queue]:
                 lose(f"{queue} starts at {begins[queue]}, but ends at {ends[queue]}", self.options)
-        return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
-
-    async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
-        """Return the ranges without the parts that the filters certainly exclude."""
-        offsets, times = self.constraints.of("queue_offset"), self.constraints.of("store_timestamp")
-        numbers = self.constraints.of("queue_id")
-        wanted = [
-            item._replace(
-                begin=item.begin if offsets.least is None else max(item.begin, offsets.least),
-                end=item.end if offsets.most is None else min(item.end, offsets.most + 1),
-            )
-            for item in ranges
-            if item.queue.queue_id in numbers
-        ]
-        low, high = _milliseconds(times.least), _milliseconds(times.most)
-        begins = await self._at(consumer, wanted, low)
-        ends = await self._at(consumer, wanted, None if high is None else high + 1)
-        return [
-            item._replace(
-                begin=max(item.begin, begins.get(item.queue, item.begin)),
-                end=min(item.end, ends.get(item.queue, item.end)),
-            )
-            for item in wanted
-        ]
-
-    @staticmethod
-    async def _at(consumer: PullConsumer, ranges: list[QueueRange], time: int | None) -> Offsets:
-        if time is None:
-            return {}
-        queues = [wanted.queue for wanted in ranges if wanted.begin < wanted.end]
-        return await for_all(queues, lambda queue: offset_at(consumer, queue, time))
-
-
-def _milliseconds(micros: int | None) -> int | None:
-    return None if micros is None else max(0, micros // 1000)
+        wanted = self.options.offsets
+        ranges = [QueueRange(queue, *wanted.offsets(begins[queue], ends[queue])) for queue in queues]
+        return [item for item in ranges if item.begin < item.end]
 
 
 def _check_batch(options: ReadOptions) -> None:
@@ -175,39 +133,19 @@ def _check_batch(options: ReadOptions) -> None:
         raise OptionError("a batch starts at earliest and ends at latest, or at offsets or times")
 
 
-class FilteringReader(BatchReader):
-    """A BatchReader that applies the filters that decide which rows are read.
-
-    If spark.sql.python.filterPushdown.enabled is false, which is not visible here, Spark refuses this reader
-    and names that setting.
-    """
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        for item in filters:
-            found = constrained(self.constraints, item)
-            if found is None:
-                yield item
-            else:
-                self.constraints = found
-
-
 @plainly
-def read_partition(
-    partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
-) -> Iterator[Any]:
-    for batch in _batches(partition, options, constraints):
-        found = columns.of(constraints.apply(batch))
+def read_partition(partition: InputPartition, options: ReadOptions, columns: Columns) -> Iterator[Any]:
+    for batch in _batches(partition, options):
+        found = columns.of(batch)
         if found.num_rows:
             yield found
 
 
-def _batches(partition: InputPartition, options: ReadOptions, constraints: Constraints) -> Iterator[Any]:
+def _batches(partition: InputPartition, options: ReadOptions) -> Iterator[Any]:
     if isinstance(partition, QueuePartition):
         yield from read_ranges(partition.wanted, options)
     elif isinstance(partition, StorePartition):
-        rows = stored_rows(options, constraints)
-        assert rows is not None
-        rows = replace(rows, broker_name=partition.broker_name)
+        rows = replace(stored_rows(options), broker_name=partition.broker_name)
         for placed in partition.parts:
             yield from _scanned(placed, rows)
     # For an empty list, Spark makes one partition with the value None, which is neither.
@@ -224,34 +162,19 @@ def _scanned(placed: PlacedPart, rows: RowFilter) -> Iterator[Any]:
         raise ExportError(f"{error}; {remedy}") from error
 
 
-def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
-    """Convert options and filters to the row filter of a store; None if no row can pass."""
-    topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))
-    wanted = frozenset(options.topics)
-    if topics is not None:
-        wanted = topics & wanted if wanted else topics
-    if (topics is not None and not wanted) or (numbers is not None and not numbers):
-        return None
-    offsets, times = constraints.of("queue_offset"), constraints.of("store_timestamp")
+def stored_rows(options: ReadOptions) -> RowFilter:
+    """Convert options to the row filter of a store."""
     return RowFilter(
-        topics=wanted,
-        queue_id=min(numbers) if numbers is not None and len(numbers) == 1 else None,
+        topics=frozenset(options.topics),
+        queue_id=options.queue_id,
         tags=parse_tags(options.selector),
-        begin=offsets.least,
-        end=_after(offsets.most),
-        begin_time=_narrower(max, _time(options.start), _milliseconds(times.least)),
-        end_time=_narrower(min, _time(options.end), _after(_milliseconds(times.most))),
+        begin=options.offsets.begin,
+        end=options.offsets.end,
+        begin_time=_time(options.start),
+        end_time=_time(options.end),
         only_queued=True,
     )
 
 
 def _time(position: Position | None) -> int | None:
     return None if position is None else position.time
-
-
-def _narrower(choose: Callable[..., int], *times: int | None) -> int | None:
-    return choose((time for time in times if time is not None), default=None)
-
-
-def _after(last: int | None) -> int | None:
-    return None if last is None else last + 1

@@ -14,6 +14,7 @@ from typing import Any
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import queues_from_json
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.grammar.values import GrammarError, parse_duration_ms, parse_size
 
 
@@ -31,6 +32,17 @@ def to_number(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
         raise OptionError(f"{name}={text}: expected a number")
     return int(text)
+
+
+def to_offsets(name: str, text: str) -> OffsetRange:
+    """Parse `A:B`, without B; an empty side is open."""
+    try:
+        found = parse_range(text, 0)
+    except GrammarError as error:
+        raise OptionError(f"{name}: {error}") from None
+    if ":" not in text or found.begin_time is not None or found.end_time is not None:
+        raise OptionError(f"{name}={text}: expected A:B, offsets without B; an empty side is open")
+    return found
 
 
 def to_positive(name: str, text: str) -> int:

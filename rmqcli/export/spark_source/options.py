@@ -30,6 +30,7 @@ from rmqcli.export.spark_source.option_values import (
     to_milliseconds,
     to_names,
     to_number,
+    to_offsets,
     to_paths,
     to_pattern,
     to_positive,
@@ -43,6 +44,7 @@ from rmqcli.export.transform.decoding import FAIL, Decoding, read_decoding
 from rmqcli.export.transform.masking import Masks, parse_masks, read_key
 from rmqcli.export.transform.transform import Sample, Transform, parse_sample
 from rmqcli.extras import MissingPackage
+from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.grammar.values import GrammarError
 
 
@@ -88,6 +90,7 @@ def to_masks(mask: str | None, key_file: str | None, decoding: Decoding | None) 
     return found
 
 
+ALL = OffsetRange()
 PULL_BATCH = 32
 """The messages of a pull request; Java brokers return no more by default."""
 
@@ -117,9 +120,7 @@ class ReadOptions:
     """A choice of messages: one of `topics`, `pattern` and `assigned`, or `paths` (optionally with `topics`).
 
     `assigned` maps topic → broker name → queue ids; the broker name None stands for every broker. `start` and
-    `end` are None for the default of the kind of query. `push_filters` is off by default, because Spark 4.3
-    keeps the filters of the last plan with the loaded data frame, and a second use of the frame would read
-    only the rows that they accept.
+    `end` are None for the default of the kind of query.
     """
 
     client: ClientOptions | None
@@ -141,7 +142,8 @@ class ReadOptions:
     selector_type: str = "TAG"
     group: str | None = None
     pull_batch: int = PULL_BATCH
-    push_filters: bool = False
+    queue_id: int | None = None
+    offsets: OffsetRange = ALL
     sample: Sample | None = None
     decode: str | None = None
     decode_schema: str | None = None
@@ -182,6 +184,12 @@ _ALIASES = {
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself adds to those of a sink."""
 
+_EXPECTED = {
+    "pushfilters": "; Spark applies the filters of one query to others of the same data frame, which then have too "
+    "few rows. Use subscribe, queueId, queueOffsets, startingTimestamp and endingTimestamp"
+}
+"""Explanations of options that a user may expect."""
+
 _TABLE = "option."
 """The prefix of options of `CREATE TABLE`."""
 
@@ -212,7 +220,8 @@ _READ: _Table = {
     "selectorType": ("selector_type", lambda _, text: text.upper()),
     "groupId": ("group", to_text),
     "pullBatchSize": ("pull_batch", to_positive),
-    "pushFilters": ("push_filters", to_boolean),
+    "queueId": ("queue_id", to_number),
+    "queueOffsets": ("offsets", to_offsets),
     "sample": ("sample", to_sample),
     "decode": ("decode", to_text),
     "decodeSchema": ("decode_schema", to_text),
@@ -225,9 +234,9 @@ _POSITIONS = (
     *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
 )
 _OF_STORE = frozenset(
-    {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "includebody", "pushfilters"}
+    {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "includebody"}
     | {"minpartitions", "maxpartitionbytes", "decode", "decodeschema", "decodeonerror", "sample"}
-    | {"mask", "maskkeyfile", "startingtimestamp", "endingtimestamp"}
+    | {"mask", "maskkeyfile", "queueid", "queueoffsets", "startingtimestamp", "endingtimestamp"}
 )
 """Options that apply to store folders."""
 _WRITE: _Table = {
@@ -260,7 +269,7 @@ _TLS: _Table = {
     "tlsInsecure": ("check", lambda name, text: not to_boolean(name, text)),
 }
 _OF_CLIENT = (*_INSTANCE, *_PRODUCER, *_ACCOUNT, "tls", *_TLS)
-_SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT)}
+_SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT, "pushFilters")}
 """Names as users write them, since Spark passes them in lower case."""
 
 
@@ -335,8 +344,8 @@ def _refuse_unknown(given: Collection[str], known: Iterable[str], prefix: str = 
     unknown = set(given) - names
     if unknown:
         near = get_close_matches(min(unknown), sorted(names), 1)
-        hint = f"; did you mean {_shown(near[0])}?" if near else ""
-        raise OptionError(f"{prefix}{min(unknown)}: unknown option{hint}")
+        hint = _EXPECTED.get(min(unknown)) or (f"; did you mean {_shown(near[0])}?" if near else "")
+        raise OptionError(f"{prefix}{_shown(min(unknown))}: unknown option{hint}")
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -358,8 +367,8 @@ def _check_of_store(named: _Named) -> None:
     others = sorted(name for name in given if name not in _OF_STORE)
     if others:
         raise OptionError(
-            f"path cannot be combined with {_shown(others[0])}, only with subscribe, selector, "
-            "startingTimestamp and endingTimestamp; filter on columns for anything else"
+            f"path cannot be combined with {_shown(others[0])}, only with subscribe, queueId, queueOffsets, "
+            "selector, startingTimestamp and endingTimestamp; filter on columns for anything else"
         )
 
 

@@ -53,6 +53,10 @@ async def queues_of(
                 raise
             queues = []
         found += _assigned(queues, topic, options) if options.assigned else queues
+    if options.queue_id is not None:
+        found = [queue for queue in found if queue.queue_id == options.queue_id]
+        if not found and not known:
+            raise OptionError(f"queueId: no queue that is read has the number {options.queue_id}")
     if away := {queue.broker_name for queue in set(known) - set(found)} - registered:
         raise BrokerAway(away)
     return sorted(found)

@@ -49,11 +49,10 @@ class RocketMQ(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
-        from rmqcli.export.spark_source.batch import BatchReader, FilteringReader
+        from rmqcli.export.spark_source.batch import BatchReader
 
         options = read_options(self.options)
-        kind = FilteringReader if options.push_filters else BatchReader
-        return kind(options, Columns.wanted(schema, options.transform()))
+        return BatchReader(options, Columns.wanted(schema, options.transform()))
 
     # Not `plainly`: Spark's runner then fails with another error, and this one is in its traceback.
     def streamReader(self, schema: StructType) -> StreamReader:

@@ -30,7 +30,6 @@ from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.ranges import mean_sizes
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition
-from rmqcli.export.spark_source.filters import Constraints
 from rmqcli.export.spark_source.offsets import (
     LATEST,
     Offsets,
@@ -40,7 +39,7 @@ from rmqcli.export.spark_source.offsets import (
     queues_to_json,
 )
 from rmqcli.export.spark_source.option_values import OptionError
-from rmqcli.export.spark_source.options import ReadOptions
+from rmqcli.export.spark_source.options import ALL, ReadOptions
 from rmqcli.export.spark_source.outages import opened, plainly, reading
 from rmqcli.export.spark_source.planning import for_all, lose, planned, queues_of, resolved
 from rmqcli.export.spark_source.rows import Columns
@@ -56,8 +55,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, columns: Columns) -> None:
         if options.paths:
             raise OptionError("a stream reads topics; path is for batches")
-        if options.end is not None:
-            raise OptionError("a stream has no end: endingOffsets and endingTimestamp are for batches")
+        if options.end is not None or options.offsets != ALL:
+            raise OptionError(
+                "a stream has no end: endingOffsets, endingTimestamp and queueOffsets are for batches"
+            )
         self.options = options
         self.columns = columns
         self.target: Offsets | None = None
@@ -141,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(map(QueuePartition, planned(found, self.sizes, self.options)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_partition(partition, self.options, self.columns, Constraints())
+        return read_partition(partition, self.options, self.columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Commit everything before `end` to the group."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import EqualTo, Filter
+from pyspark.sql.types import StructType
 
 from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
@@ -19,6 +21,7 @@ from rmqcli.export.spark_source.batch import BatchReader
 from rmqcli.export.spark_source.options import read_options
 from rmqcli.export.spark_source.planning import DataLoss
 from rmqcli.export.spark_source.rows import Columns, spark_schema
+from rmqcli.export.spark_source.source import RocketMQ
 from tests.export.spark_source.support import Place, Source, fill, places, pulled, says
 from tests.export.support import NOW, harm_another_topic, java_rows, write_timed
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
@@ -45,6 +48,25 @@ def pushdown(source: Source) -> Iterator[Source]:
     source.session.conf.set(PUSHDOWN, "true")
     yield source
     source.session.conf.unset(PUSHDOWN)
+
+
+class Pushing(RocketMQ):
+    """The source, with filters on the queue accepted as Spark offers them."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pushing"
+
+    def reader(self, schema: StructType) -> BatchReader:
+        class Reader(BatchReader):
+            def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+                for item in filters:
+                    if isinstance(item, EqualTo) and item.attribute == ("queue_id",):
+                        self.options = replace(self.options, queue_id=item.value)
+                    yield item
+
+        options = read_options(self.options)
+        return Reader(options, Columns.wanted(schema, options.transform()))
 
 
 def found(source: Source, **options: str) -> list[Place]:
@@ -185,35 +207,80 @@ def test_chosen_columns(source: Source, filled: str) -> None:
         reader.schema("tags int").load().collect()
 
 
-def test_filters_decide_what_is_read(pushdown: Source, filled: str) -> None:
-    """A read of queue 1 would fail, whatever Spark filters afterwards."""
-    messages = [message for message in pulled(pushdown.namesrv, filled) if message.queue_id == 1]
-    condition = (f.col("queue_id") == 1) & (f.col("queue_offset") >= 20) & (f.col("topic") == filled)
-    end = json.dumps({filled: {"broker-a": {"0": 99, "1": 25, "2": 99, "3": 99}}})
-    frame = pushdown.batch(subscribe=filled, endingOffsets=end, pushFilters="true").where(condition)
-    rows = frame.select("queue_offset", "store_timestamp").collect()
-    assert [row.queue_offset for row in rows] == [20, 21, 22, 23, 24]
-    last = rows[-1].store_timestamp
-    later = pushdown.batch(subscribe=filled, pushFilters="true").where(f.col("store_timestamp") >= last)
-    assert later.where("tags = 't0' or queue_id = 1").count() >= 1
-    assert later.count() == sum(
-        message.store_timestamp >= messages[-1].store_timestamp
-        for message in pulled(pushdown.namesrv, filled)
-    )
+def test_options_decide_what_is_read(source: Source, filled: str) -> None:
+    """A read of queue 1 would fail."""
+    end = json.dumps({filled: {"broker-a": {"2": 99}}})
+    assert found(source, subscribe=filled, endingOffsets=end, queueId="2", queueOffsets="20:22") == [
+        (2, 20),
+        (2, 21),
+    ]
+    with pytest.raises(PySparkException, match="queueId: no queue that is read has the number 4"):
+        found(source, subscribe=filled, queueId="4")
 
 
-def test_filters_are_sparks_unless_asked_for(pushdown: Source, filled: str) -> None:
-    """Used twice, one data frame would have the first filter the second time in Spark 4.3."""
-    frame = pushdown.batch(subscribe=filled)
-    assert frame.where("queue_id = 1").count() == 25
-    assert frame.count() == 100
-    assert frame.where("queue_id = 1").union(frame.where("queue_id = 2")).count() == 50
+@pytest.mark.parametrize("format", ["rocketmq", "pushing"])
+def test_plans_that_share_a_data_frame(pushdown: Source, filled: str, format: str) -> None:
+    """Spark mixes up the filters of a source that accepts them. If it does not any more, `pushing` fails."""
+    session = pushdown.session
+    session.dataSource.register(Pushing)
 
+    def load() -> DataFrame:
+        named = {"namesrv": pushdown.namesrv, "subscribe": filled}
+        return session.read.format(format).options(**named).load()
 
-def test_filters_without_the_setting(source: Source, filled: str) -> None:
-    """It would be read in whole, without notice."""
-    with pytest.raises(PySparkException, match=f"'{PUSHDOWN}' is false. Set it to true"):
-        source.batch(subscribe=filled, pushFilters="true").where("queue_id = 1").count()
+    def counts(*, first: str, second: str) -> tuple[int, int]:
+        frame = load()
+        return frame.where(first).count(), frame.where(second).count()
+
+    def union(*conditions: str) -> int:
+        frame = load()
+        return reduce(DataFrame.union, [frame.where(condition) for condition in conditions]).count()
+
+    def joined() -> int:
+        frame = load()
+        one, two = frame.where("queue_id = 1"), frame.where("queue_id = 2")
+        return one.alias("one").join(two.alias("two"), "queue_offset").count()
+
+    def view() -> list[int]:
+        load().createOrReplaceTempView("shared")
+        return [
+            session.sql(f"SELECT 1 FROM shared {condition}").count()
+            for condition in ("WHERE queue_id = 1", "WHERE queue_id = 2", "")
+        ]
+
+    def cached() -> tuple[int, int]:
+        frame = load()
+        one = frame.where("queue_id = 1").cache()
+        try:
+            return one.count(), frame.count()
+        finally:
+            one.unpersist()
+
+    found = {
+        "counts": counts(first="queue_id = 1", second="true"),
+        "union": union("queue_id = 1", "queue_id = 2"),
+        "union with all": union("true", "queue_id = 1"),
+        "join": joined(),
+        "view": view(),
+        "cache": cached(),
+    }
+    right = {
+        "counts": (25, 100),
+        "union": 50,
+        "union with all": 125,
+        "join": 25,
+        "view": [25, 25, 100],
+        "cache": (25, 100),
+    }
+    wrong = {
+        "counts": (25, 25),
+        "union": 25,
+        "union with all": 50,
+        "join": 0,
+        "view": [25, 25, 25],
+        "cache": (25, 25),
+    }
+    assert found == (right if format == "rocketmq" else wrong)
 
 
 @pytest.mark.parametrize(
@@ -279,17 +346,16 @@ def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
 
 
 def test_topics_of_a_store_are_read_by_their_queues(
-    pushdown: Source, copy_java_store: Callable[[str], JavaStore]
+    source: Source, copy_java_store: Callable[[str], JavaStore]
 ) -> None:
     """A damaged record of another topic is not read; a wrong queue is an error, after rows were returned."""
     store, name = copy_java_store("store-clean"), "SeedTags"
     whole = shutil.copytree(store.root, store.root.with_name("whole"))
     harm_another_topic(store, {name})
-    reader = pushdown.session.read.format("rocketmq").option("minPartitions", "9")
+    reader = source.session.read.format("rocketmq").option("minPartitions", "9")
     assert reader.option("subscribe", name).load(str(store.root)).count() == 300
-    reader = pushdown.session.read.format("rocketmq")
-    filtered = reader.option("pushFilters", "true").load(str(store.root))
-    assert filtered.where((f.col("topic") == name) & (f.col("queue_id") == 1)).count() == 75
+    assert reader.option("subscribe", name).option("queueId", 1).load(str(store.root)).count() == 75
+    reader = source.session.read.format("rocketmq")
     with pytest.raises(PySparkException, match="the CRC"):
         reader.load(str(store.root)).count()
     queue = next((whole / "consumequeue" / name).glob("*/*"))
@@ -306,26 +372,19 @@ def test_topics_of_a_store_are_read_by_their_queues(
         reader.option("subscribe", name).load(str(store.root)).count()
 
 
-def test_a_filter_that_lets_nothing_through(pushdown: Source, store_clean: JavaStore) -> None:
-    reader = pushdown.session.read.format("rocketmq").option("pushFilters", "true")
-    frame = reader.option("subscribe", "SeedTags").load(str(store_clean.root))
-    assert frame.where("topic = 'SeedKeys'").count() == 0
-
-
-def test_times_of_a_store_folder(pushdown: Source, tmp_path: Path) -> None:
-    """Records far outside of the filter are not read: the first of them are damaged, unnoticed."""
+def test_times_of_a_store_folder(source: Source, tmp_path: Path) -> None:
+    """Records far outside of the range are not read: the first of them are damaged, unnoticed."""
     moments = write_timed(tmp_path / "store", [NOW + number * 60_000 for number in range(3000)])
     log = tmp_path / "store" / "commitlog"
     for path in sorted(log.iterdir())[2:6]:
         path.write_bytes(bytes([7]) * path.stat().st_size)
-    begin = datetime.fromtimestamp((NOW + 2500 * 60_000) / 1000, UTC)
-    reader = pushdown.session.read.format("rocketmq").option("pushFilters", "true")
-    frame = reader.load(str(tmp_path / "store")).where(f.col("store_timestamp") >= begin)
+    reader = source.session.read.format("rocketmq")
+    frame = reader.option("startingTimestamp", NOW + 2500 * 60_000).load(str(tmp_path / "store"))
     rows = frame.select("commit_log_offset").collect()
     late = [offset for offset, time in moments.items() if time >= NOW + 2500 * 60_000]
     assert sorted(row.commit_log_offset for row in rows) == late
     with pytest.raises(PySparkException, match="byte 0"):
-        reader.load(str(tmp_path / "store")).count()
+        source.session.read.format("rocketmq").load(str(tmp_path / "store")).count()
 
 
 def test_a_topic_that_a_store_folder_does_not_have(source: Source, store_clean: JavaStore) -> None:

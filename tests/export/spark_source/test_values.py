@@ -1,4 +1,4 @@
-"""Options, offsets and filters of the data source, without Spark."""
+"""Options and offsets of the data source, without Spark."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ import json
 import pickle
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import datasource as spark
 
 from rmqcli.client import ConnectionLost, Credentials, Tls
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.export.from_topic.batches import to_batch
 from rmqcli.export.spark_source import OptionError
 from rmqcli.export.spark_source.batch import BatchReader
-from rmqcli.export.spark_source.filters import Allowed, Constraints, constrained
 from rmqcli.export.spark_source.offsets import (
     EARLIEST,
     LATEST,
@@ -35,7 +30,6 @@ from rmqcli.export.spark_source.options import ReadOptions, read_options, write_
 from rmqcli.export.spark_source.planning import for_all
 from rmqcli.export.spark_source.rows import Columns, spark_schema
 from tests.export.spark_source.support import queue
-from tests.export.topics import message
 
 LIVE = {"namesrv": "h:9876", "subscribe": "T"}
 
@@ -49,7 +43,7 @@ def test_what_is_not_given() -> None:
     assert found.client is not None
     assert found.client.arguments == {"namesrv": "h:9876"}
     assert (found.topics, found.start, found.end, found.selector) == (("T",), None, None, "*")
-    assert (found.fail_on_data_loss, found.include_body, found.push_filters) == (True, True, False)
+    assert (found.fail_on_data_loss, found.include_body, found.queue_id) == (True, True, None)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +159,17 @@ def test_assigned_queues() -> None:
         ({**LIVE, "minPartitions": "0"}, "expected 1 or more"),
         ({**LIVE, "maxPartitionBytes": "0"}, "maxPartitionBytes 0: expected a size such as 64M"),
         ({**LIVE, "includeBody": "yes"}, "expected true or false"),
+        (
+            {**LIVE, "queueOffsets": "7"},
+            "queueOffsets=7: expected A:B, offsets without B; an empty side is op",
+        ),
+        ({**LIVE, "queueOffsets": "@1700000000:"}, "queueOffsets=@1700000000:: expected A:B"),
+        ({**LIVE, "queueOffsets": "7:6"}, "queueOffsets: range '7:6': the end is before the start"),
+        ({**LIVE, "queueId": "a"}, "queueId=a: expected a number"),
+        (
+            {**LIVE, "pushFilters": "true"},
+            "pushFilters: unknown option; Spark applies the filters of one query",
+        ),
         ({**LIVE, "maxTriggerDelay": "1m"}, "maxTriggerDelay is the longest wait for minOffsetsPerTrigger"),
         ({**LIVE, "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1"}, "maxTriggerDelay=1: expected a dura"),
         (
@@ -200,7 +205,7 @@ def test_assigned_queues() -> None:
         ),
         (
             {**LIVE, "path": "/store"},
-            "path cannot be combined with namesrv, only with subscribe, selector",
+            "path cannot be combined with namesrv, only with subscribe, queueId, ",
         ),
         ({"path": "/store", "startingOffsets": "latest"}, "path cannot be combined with startingOffsets"),
         ({"path": "/store", "failOnDataLoss": "false"}, "path cannot be combined with failOnDataLoss"),
@@ -309,84 +314,6 @@ async def test_many_queues_need_few_tasks() -> None:
     queues = [queue("T", number) for number in range(1000)]
     assert await for_all(queues, ask) == {place: place.queue_id for place in queues}
     assert max(living) < 100
-
-
-TIME = datetime(2026, 1, 2, tzinfo=UTC)
-MICROS = int(TIME.timestamp()) * 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("given", "column", "allowed"),
-    [
-        (spark.EqualTo(("topic",), "T"), "topic", Allowed(among=frozenset("T"))),
-        (spark.In(("topic",), ("T", "U")), "topic", Allowed(among=frozenset("TU"))),
-        (spark.EqualNullSafe(("queue_id",), 3), "queue_id", Allowed(among=frozenset([3]))),
-        (spark.GreaterThan(("queue_offset",), 3), "queue_offset", Allowed(low=4)),
-        (spark.LessThan(("queue_offset",), 3), "queue_offset", Allowed(high=2)),
-        (spark.GreaterThanOrEqual(("store_timestamp",), TIME), "store_timestamp", Allowed(low=MICROS)),
-        (spark.LessThanOrEqual(("store_timestamp",), TIME), "store_timestamp", Allowed(high=MICROS)),
-        (spark.IsNotNull(("queue_offset",)), "queue_offset", Allowed()),
-    ],
-)
-def test_filters_taken_over(given: Any, column: str, allowed: Allowed) -> None:
-    found = constrained(Constraints(), given)
-    assert found is not None
-    assert found.of(column) == allowed
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        spark.EqualTo(("tags",), "a"),
-        spark.EqualTo(("queue_id",), None),
-        spark.EqualTo(("queue_id",), True),
-        spark.In(("queue_id",), (1, None)),
-        spark.GreaterThan(("topic",), "T"),
-        spark.StringStartsWith(("topic",), "T"),
-        spark.Not(spark.EqualTo(("queue_id",), 1)),
-        spark.IsNull(("queue_id",)),
-        spark.EqualTo(("store_timestamp",), TIME.replace(tzinfo=None)),
-    ],
-)
-def test_filters_left_to_spark(given: Any) -> None:
-    assert constrained(Constraints(), given) is None
-
-
-def test_filters_together() -> None:
-    found = Constraints()
-    for item in (
-        spark.GreaterThan(("queue_offset",), 2),
-        spark.GreaterThanOrEqual(("queue_offset",), 1),
-        spark.LessThan(("queue_offset",), 9),
-        spark.In(("queue_offset",), (1, 3, 5, 9)),
-        spark.In(("queue_offset",), (3, 9)),
-    ):
-        taken = constrained(found, item)
-        assert taken is not None
-        found = taken
-    batch = to_batch([message(offset) for offset in range(12)])
-    assert found.apply(batch)["queue_offset"].to_pylist() == [3]
-    assert 3 in found.of("queue_offset")
-    assert 9 not in found.of("queue_offset")
-
-
-def test_nothing_is_allowed() -> None:
-    found = constrained(Constraints(), spark.In(("topic",), ()))
-    assert found is not None
-    assert found.apply(to_batch([message(1)])).num_rows == 0
-
-
-def test_times_are_compared_in_microseconds() -> None:
-    at = datetime.fromtimestamp(1.005, UTC)  # message(5) was stored then
-    for kind, expected in (
-        (spark.GreaterThan, [6, 7]),
-        (spark.LessThanOrEqual, [4, 5]),
-        (spark.EqualTo, [5]),
-    ):
-        found = constrained(Constraints(), kind(("store_timestamp",), at))
-        assert found is not None
-        batch = to_batch([message(offset) for offset in range(4, 8)])
-        assert found.apply(batch)["queue_offset"].to_pylist() == expected
 
 
 def test_an_account(tmp_path: Path) -> None:
