@@ -74,6 +74,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         delay_level: int = 0,
         delay: float | None = None,
         deliver_at: datetime | None = None,
+        priority: int | None = None,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
@@ -82,9 +83,10 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
         One of these delays the message: a level of the broker, a `delay` in seconds, or the time `deliver_at`
         (local time if it has no time zone). Brokers without timers, as those of 4.9, deliver messages of the
-        latter two immediately.
+        latter two immediately. With a `priority` of 0 or more, consumers that pop get the message before those of
+        lower priority, if its topic has the type PRIORITY (5.4); it is the number of a queue, 7 the highest of 8.
 
-        Raises TypeError for a part of another type, ValueError for a negative delay and for two of them.
+        Raises TypeError for a part of another type, ValueError for a negative number and for two delays.
         """
         named = dict(properties or {})
         try:
@@ -112,6 +114,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
             named[PropertyName.TIMER_DELIVER_MS] = str(math.ceil(deliver_at.timestamp() * 1000))
         if bool(delay_level) + (delay is not None) + (deliver_at is not None) > 1:
             raise ValueError("a message has one of delay_level, delay and deliver_at")
+        if priority is not None:
+            _check(priority, int, "the priority of a message")
+            if priority < 0:
+                raise ValueError(f"the priority of a message is 0 or more, not {priority}")
+            named[PropertyName.PRIORITY] = str(priority)
         data = body.encode() if isinstance(body, str) else body
         return cls(topic=topic, body=data, flag=flag, properties=named)
 

@@ -76,6 +76,7 @@ class PropertyName:
     CRC32 = "__CRC32#"
     DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
     DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
+    PRIORITY = "_SYS_MSG_PRIORITY_"
 
 
 TIMERS = frozenset((PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS))
@@ -102,13 +103,15 @@ RESERVED = frozenset(
         *(PropertyName.TIMER_DEL_UNIQKEY, PropertyName.TIMER_DELAY_LEVEL, PropertyName.FORWARD_QUEUE_ID),
         *(PropertyName.REDIRECT, PropertyName.TRACE_CONTEXT, PropertyName.TRANSIENT_TOPIC_SYS_FLAG),
         *(PropertyName.TRANSIENT_GROUP_SYS_FLAG, PropertyName.BORN_HOST, PropertyName.BORN_TIMESTAMP),
+        PropertyName.PRIORITY,
     )
 )
 """Names that users may not give to their own properties (Java `Message.putUserProperty`, which checks
 `MessageConst.STRING_HASH_SET`), with the internal names of 5.x. TIMERS are for users.
 """
 CLOSED_TO_SENDERS = RESERVED - {
-    *(PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.DELAY, PropertyName.WAIT)
+    *(PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.DELAY, PropertyName.WAIT),
+    PropertyName.PRIORITY,
 }
 """Reserved names that are neither a part of a new message nor an option of its sender."""
 
@@ -122,3 +125,14 @@ def delay_level(properties: Mapping[str, str]) -> int:
     """Return the level of the DELAY property; 0 unless it is a positive number of at most 10 ASCII digits."""
     level = properties.get(PropertyName.DELAY, "")
     return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
+
+
+def priority(properties: Mapping[str, str]) -> int:
+    """Return the priority of a message (5.4); -1 for one that is transactional, delayed or FIFO, and unless it is a
+    number of at most 10 ASCII digits (Java class `TopicMessageType`)."""
+    text = properties.get(PropertyName.PRIORITY, "")
+    is_other = not _OTHER_TYPES.isdisjoint(properties)
+    return -1 if is_other or len(text) > 10 or not (text.isascii() and text.isdigit()) else int(text)
+
+
+_OTHER_TYPES = TIMERS | {PropertyName.TRAN_MSG, PropertyName.DELAY, PropertyName.SHARDING_KEY}

@@ -15,8 +15,8 @@ _rmq_describe() {
             commands="send request recall pull tail copy consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
             ;;
         "send")
-            options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
-            values+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --file --delimiter --batch --concurrency --rate --transaction --check --wait --columns --sort"
+            options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --priority --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
+            values+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --priority --file --delimiter --batch --concurrency --rate --transaction --check --wait --columns --sort"
             files+=" --file"
             specs+=" -b:brokers --broker:brokers --transaction:=commit,rollback,unknown --check:=commit,rollback,unknown"
             arguments="topics -"

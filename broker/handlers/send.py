@@ -54,7 +54,7 @@ from rmqcli.codec.headers.send import (
 from rmqcli.codec.ids import joined_offset_msg_ids
 from rmqcli.codec.names import RETRY_PREFIX, TIMER_TOPIC, SystemTopic, dlq_topic, is_closed_to_senders
 from rmqcli.codec.properties import decode_properties, encode_properties
-from rmqcli.codec.property_names import TIMERS, PropertyName
+from rmqcli.codec.property_names import TIMERS, PropertyName, priority
 from rmqcli.codec.remoting.command import RemotingCommand
 
 SendReply = Reply[SendMessageResponseHeader, None]
@@ -323,6 +323,8 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
         if delays:
             properties = {name: value for name, value in properties.items() if name not in delays}
             text = encode_properties(properties)
+    if PropertyName.PRIORITY in properties and not header.batch:
+        queue_id, properties, text = _by_priority(config, queue_id, properties, text)
     sys_flag = header.sys_flag
     if config.topic_filter_type == MULTI_TAG and topic == header.topic:
         sys_flag |= MessageSysFlag.MULTI_TAGS
@@ -340,6 +342,20 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
         header.reconsume_times,
         wait_store=properties.get(WAIT, "true").lower() != "false",
     )
+
+
+def _by_priority(
+    config: TopicConfig, queue_id: int, properties: dict[str, str], text: bytes
+) -> tuple[int, dict[str, str], bytes]:
+    """Return the queue of a message with a priority, its properties and their text.
+
+    The priority is the queue, as far as the topic has queues; a message of another type loses it (5.4).
+    """
+    wanted = priority(properties)
+    if wanted >= 0:
+        return max(0, min(wanted, config.write_queue_nums - 1)), properties, text
+    properties = {name: value for name, value in properties.items() if name != PropertyName.PRIORITY}
+    return queue_id, properties, encode_properties(properties)
 
 
 def stored_properties(

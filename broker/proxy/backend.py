@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -17,7 +17,7 @@ from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import Turns
 from rmqcli.broker.store.values import GetStatus
-from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.bodies.heartbeat import HeartbeatData
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.headers.pull import PullMessageRequestHeader
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from rmqcli.broker.proxy.calling import Caller
     from rmqcli.broker.proxy.clients import Client
 
-NORMAL: Final = "NORMAL"
-
-
-def message_type(config: TopicConfig | None) -> str:
-    """Return the attribute of a topic that says which messages it takes; NORMAL without one."""
-    attributes = None if config is None else config.attributes
-    return (attributes or {}).get("message.type", NORMAL)
-
 
 class BrokerQueues(NamedTuple):
     """The queues of a topic on one broker. `kind` is the attribute that says which messages the topic takes."""
@@ -46,7 +38,7 @@ class BrokerQueues(NamedTuple):
     perm: int
     read_queues: int
     write_queues: int
-    kind: str = NORMAL
+    kind: str = "NORMAL"
 
 
 class Outgoing(NamedTuple):

@@ -17,7 +17,7 @@ from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.codec.compression import decompress
 from rmqcli.codec.core.hashing import java_string_hash
 from rmqcli.codec.message import MessageExt
-from rmqcli.codec.property_names import RESERVED, TIMERS, PropertyName, split_keys
+from rmqcli.codec.property_names import RESERVED, TIMERS, PropertyName, priority, split_keys
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code, DigestType, Encoding, MessageType
 
@@ -31,6 +31,7 @@ OWN_NAMES: Final = RESERVED | TIMERS | {P.SHARDING_KEY}
 """Names of properties that no user property can have."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f]")
 GZIP_WINDOW: Final = 31
+LARGEST_INT: Final = 2**31 - 1
 
 
 def full_name(resource: Any) -> str:
@@ -75,6 +76,10 @@ def properties_of(message: Any, producer_group: str) -> dict[str, str]:
     properties |= _labels(system)
     if system.HasField("delivery_timestamp"):
         properties[P.TIMER_DELIVER_MS] = str(milliseconds(system.delivery_timestamp))
+    if system.HasField("priority"):
+        if system.priority < 0:
+            raise StatusError(Code.BAD_REQUEST, "priority: 0 or more is expected")
+        properties[P.PRIORITY] = str(system.priority)
     if system.HasField("trace_context") and system.trace_context:
         properties[P.TRACE_CONTEXT] = _CONTROLS.sub(" ", system.trace_context)
     if system.message_type == MessageType.TRANSACTION:
@@ -179,7 +184,9 @@ def type_of(properties: Mapping[str, str]) -> MessageType:
         return MessageType.TRANSACTION
     if P.DELAY in properties or not TIMERS.isdisjoint(properties):
         return MessageType.DELAY
-    return MessageType.FIFO if P.SHARDING_KEY in properties else MessageType.NORMAL
+    if P.SHARDING_KEY in properties:
+        return MessageType.FIFO
+    return MessageType.PRIORITY if priority(properties) >= 0 else MessageType.NORMAL
 
 
 def message_of(stored: MessageExt, topic: Any = None) -> Any:
@@ -206,6 +213,8 @@ def message_of(stored: MessageExt, topic: Any = None) -> Any:
         system.message_group = group
     if trace := properties.get(P.TRACE_CONTEXT):
         system.trace_context = trace
+    if (wanted := priority(properties)) >= 0:
+        system.priority = min(wanted, LARGEST_INT)
     due = properties.get(P.TIMER_DELIVER_MS, "")
     if due.isdecimal() and len(due) < 16:
         system.delivery_timestamp.CopyFrom(timestamp(int(due)))

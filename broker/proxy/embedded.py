@@ -32,7 +32,6 @@ from rmqcli.broker.proxy.backend import (
     Pulled,
     Stored,
     Wish,
-    message_type,
 )
 from rmqcli.broker.proxy.calling import Caller
 from rmqcli.broker.proxy.clients import Client
@@ -45,6 +44,7 @@ from rmqcli.broker.services.pop.values import PopRequest, PopResult
 from rmqcli.broker.services.put import begin_flush, put_sends, safely_stored, topics_at
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.store.values import AppendResult, GetResult, GetStatus, StoreMessage
+from rmqcli.broker.tables.topics import message_type
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.bodies.heartbeat import HeartbeatData
 from rmqcli.codec.codes import MessageSysFlag, RequestCode, ResponseCode

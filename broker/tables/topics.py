@@ -163,13 +163,20 @@ def describe_topic(config: TopicConfig) -> str:
 # no broker does. What this broker could not serve is refused: other kinds of queues, compaction, and
 # `reserve.time`, which Java's brokers refuse too without tiered storage.
 
+MESSAGE_TYPE = "message.type"
 VALUES = {
     "queue.type": ("SimpleCQ",),
     "cleanup.policy": ("DELETE",),
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
+    MESSAGE_TYPE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"),
 }
 """The accepted values of each attribute."""
 UNCHANGEABLE = ("queue.type", "cleanup.policy")
+
+
+def message_type(config: TopicConfig | None) -> str:
+    """Return the attribute of a topic that says which messages it takes; NORMAL without one."""
+    attributes = None if config is None else config.attributes
+    return (attributes or {}).get(MESSAGE_TYPE, "NORMAL")
 
 
 def parse_changes(text: str | None) -> dict[str, str]:

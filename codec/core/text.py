@@ -45,7 +45,10 @@ _LONG: Final[i64] = len(PropertyName.UNIQ_KEY)
 _WAITS: Final = f"{PropertyName.WAIT}{NAME_VALUE_SEPARATOR}true".encode()
 _TRAITS: Final[dict[bytes, int]] = {
     **dict.fromkeys((name.encode() for name in TIMERS), TIMER),
-    **dict.fromkeys((PropertyName.DELAY.encode(), PropertyName.TRAN_MSG.encode()), DECIDES),
+    **dict.fromkeys(
+        (name.encode() for name in (PropertyName.DELAY, PropertyName.TRAN_MSG, PropertyName.PRIORITY)),
+        DECIDES,
+    ),
     **dict.fromkeys(
         (name.encode() for name in (PropertyName.CLUSTER, PropertyName.MSG_REGION, PropertyName.TRACE_ON)),
         OWN,

@@ -132,6 +132,7 @@ _INSTEAD = {
     PropertyName.TAGS: "--tag",
     PropertyName.DELAY: "--delay or --delay-level",
     PropertyName.TRAN_MSG: "--transaction",
+    PropertyName.PRIORITY: "--priority",
 }
 """The option that sets a reserved property."""
 
@@ -150,6 +151,7 @@ class Stamp:
         keys: Sequence[str],
         tag: str | None,
         properties: Sequence[str],
+        priority: int | None = None,
     ) -> Stamp:
         """Return the stamp of the options; raise GrammarError for an invalid one."""
         named = by_name("--property", (_property(text) for text in properties))
@@ -159,6 +161,8 @@ class Stamp:
             named[PropertyName.KEYS] = " ".join(keys)
         if tag:
             named[PropertyName.TAGS] = tag
+        if priority is not None:
+            named[PropertyName.PRIORITY] = str(priority)
         return cls(topic, named)
 
     def delayed(self, name: str, value: str) -> Stamp:

@@ -55,6 +55,8 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
         (["tail", "t", "-f", "%"], "character 1"),
         (["send", "t", "x", "--delay", "7"], "--delay 7: expected a duration"),
         (["send", "t", "x", "--delay", "10s", "--delay-level", "3"], "cannot be combined"),
+        (["send", "t", "x", "--priority", "1", "--queue", "3"], "--priority, which is the queue, cannot"),
+        (["send", "t", "x", "-p", "_SYS_MSG_PRIORITY_=3"], "reserves this name; use --priority"),
         (["send", "t", "x", "--whole"], "BODY cannot be combined"),
         (["send", "t", "--jsonl", "--whole"], "--jsonl and --whole cannot be combined"),
         (["send", "t", "--delimiter", ""], "must not be empty"),

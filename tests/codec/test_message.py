@@ -54,6 +54,7 @@ from rmqcli.codec.names import (
     retry_topic,
 )
 from rmqcli.codec.properties import decode_properties, encode_properties, properties_problem, sound_text
+from rmqcli.codec.property_names import priority
 from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.selector import parse_tags, tag_codes, tag_subscription
 from tests.codec.samples import make_record
@@ -239,6 +240,15 @@ class TestMessage:
     @pytest.mark.parametrize("level", ["", "x", "-1", "9" * 5000, "٣"])
     def test_delay_level_that_is_none(self, level: str) -> None:
         assert Message(topic="T", properties={"DELAY": level}).delay_level == 0
+
+    def test_priority(self) -> None:
+        assert Message.of("T", priority=0).properties == {"_SYS_MSG_PRIORITY_": "0"}
+        assert priority(Message.of("T", priority=7).properties) == 7
+        for other in ({"DELAY": "1"}, {"TIMER_DELAY_MS": "1"}, {"TRAN_MSG": "true"}, {"__SHARDINGKEY": "k"}):
+            assert priority({"_SYS_MSG_PRIORITY_": "7"} | other) == -1
+        assert {priority({"_SYS_MSG_PRIORITY_": text}) for text in ("", "-1", "x", "٣", "1" * 11)} == {-1}
+        with pytest.raises(ValueError, match="0 or more"):
+            Message.of("T", priority=-1)
 
     def test_one_key_as_text(self) -> None:
         assert Message.of("T", b"", keys="k1").keys == ["k1"]

@@ -27,6 +27,7 @@ from rmqcli.broker.services.pop.waiting import ALL_QUEUES, Waiting
 from rmqcli.broker.services.retries import DLQ_QUEUES, put_dead_letter
 from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.store.values import GetResult, GetStatus
+from rmqcli.broker.tables.topics import message_type
 from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.names import dlq_topic
 from rmqcli.codec.receipt_handle import (
@@ -41,6 +42,8 @@ from rmqcli.codec.receipt_handle import (
 
 RETRY_FIRST = 5
 """One of so many pops looks at the retry topics first (Java `popFromRetryProbability`, 20 %)."""
+PRIORITY = "PRIORITY"
+PRIORITY_FACTOR = "priority.factor"
 
 _log = logging.getLogger(__name__)
 _WRONG = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
@@ -346,14 +349,26 @@ class Pops:
     def _sources(self, request: PopRequest) -> list[_Source]:
         """Return the queues that a pop looks at, in order."""
         group, topic, rng = request.group, request.topic, self._broker.rng
-        # randrange takes several times as long.
-        is_retry_first = not request.order and rng.random() * RETRY_FIRST < 1
         sources = self._queues_of(topic, NORMAL, request.queue_id)
         if request.order:
             return sources
+        # randrange takes several times as long.
+        is_retry_first = rng.random() * RETRY_FIRST < 1
+        if self._is_by_priority(request):
+            sources.sort(reverse=True)  # they differ in their numbers only
+            is_retry_first = False
         again = self._queues_of(pop_retry_topic(group, topic, RETRY_V1), RETRY_V1, ALL_QUEUES)
         again += self._queues_of(pop_retry_topic(group, topic, RETRY_V2), RETRY_V2, ALL_QUEUES)
         return again + sources if is_retry_first else sources + again
+
+    def _is_by_priority(self, request: PopRequest) -> bool:
+        """Return True if a pop looks at the queues by priority, which is their number: each of a topic for priorities,
+        or so many of 100 as the group says (5.4)."""
+        if message_type(self._broker.topics.get(request.topic)) != PRIORITY:
+            return False
+        group = self._broker.groups.get(request.group)
+        factor = ((group and group.attributes) or {}).get(PRIORITY_FACTOR, "")
+        return not factor.isdecimal() or self._broker.rng.random() * 100 < float(factor[:9])
 
     def _queues_of(self, topic: str, retry: str, queue_id: int) -> list[_Source]:
         if queue_id >= 0:

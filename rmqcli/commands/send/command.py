@@ -60,6 +60,16 @@ ConcurrencyOption = Annotated[
         help="Maximum requests in flight.  [default: 32; 1 with --queue, to keep the order]",
     ),
 ]
+PriorityOption = Annotated[
+    int | None,
+    Option(
+        "--priority",
+        metavar="N",
+        min=0,
+        max=2**31 - 1,
+        help="Priority for consumers that pop a topic of type PRIORITY (5.4): the queue, 7 the highest of 8.",
+    ),
+]
 RateOption = Annotated[
     float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
 ]
@@ -78,7 +88,7 @@ rmq send orders 'paid' --transaction unknown --check commit""",
     rows=Rows.LIST,
     panels={
         "Input": "--file --delimiter --whole --jsonl",
-        "Delivery": "--delay-level --oneway --batch --concurrency --rate",
+        "Delivery": "--delay-level --priority --oneway --batch --concurrency --rate",
         "Transactions": "--transaction --check --wait",
         "Tracing": "--trace",
     },
@@ -95,6 +105,7 @@ def send(
     delay_level: LevelOption = None,
     delay: DelayOption = None,
     at: AtOption = None,
+    priority: PriorityOption = None,
     file: FileOption = None,
     delimiter: DelimiterOption = "\\n",
     whole: WholeOption = False,
@@ -124,7 +135,9 @@ def send(
     from rmqcli.grammar.values import unescape
 
     later = Later.of(delay_level, delay, at)
-    stamp = Stamp.of(topic, key or [], tag, prop or [])
+    stamp = Stamp.of(topic, key or [], tag, prop or [], priority)
+    if priority is not None and (batch > 1 or queue is not None):
+        raise usage_error("--priority, which is the queue, cannot be combined with --queue or --batch")
     if not delimiter:
         raise usage_error("--delimiter must not be empty; use --whole to send the input as one message")
     sources = _sources(body, file or [], whole=whole, jsonl=jsonl)

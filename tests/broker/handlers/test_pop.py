@@ -12,6 +12,7 @@ import trio
 
 from rmqcli.broker.services.pop import queues, waiting
 from rmqcli.codec.bodies.base import encode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.headers.base import from_ext
@@ -687,6 +688,58 @@ async def test_a_fifo_queue_lends_the_same_again_in_order(
         assert committed(broker) == 4
         assert len(broker.context.pops.orders) == 0
         assert RETRY not in broker.context.topics
+
+
+async def create_by_priority(broker: FakeBroker, queues: int = 8) -> None:
+    attributes = {"message.type": "PRIORITY"}
+    broker.context.topics.put(TopicConfig(TOPIC, queues, queues, attributes=attributes))
+
+
+async def test_the_highest_priority_comes_first_and_what_comes_again_last(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await create_by_priority(broker)
+        for body in ("3", "100", "0", "7"):
+            await send(client, body, _SYS_MSG_PRIORITY_=body)
+        assert [one.handle.queue_id for one in await popped(client, invisible_time=1000)] == [7, 7, 3, 0]
+        await trio.sleep(1.1)
+        for body in ("1", "5"):
+            await send(client, body, _SYS_MSG_PRIORITY_=body)
+        order = [texts(await popped(client, max_msg_nums=1)) for _ in range(20)]
+        assert order[:2] == [["5"], ["1"]]
+        assert sorted(text for some in order[2:] for text in some) == ["0", "100", "3", "7"]
+
+
+async def test_messages_of_another_type_have_no_priority(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await create_by_priority(broker)
+        await send(client, "fifo", queue_id=1, _SYS_MSG_PRIORITY_="5", __SHARDINGKEY="k")
+        await send(client, "odd", queue_id=2, _SYS_MSG_PRIORITY_="high")
+        found = {one.body: one for one in await popped(client)}
+        assert {body: one.handle.queue_id for body, one in found.items()} == {b"fifo": 1, b"odd": 2}
+        assert all("_SYS_MSG_PRIORITY_" not in one.message.properties for one in found.values())
+
+
+async def test_a_group_may_look_at_some_queues_by_priority_only(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await create_by_priority(broker)
+        broker.context.groups.put(SubscriptionGroupConfig(GROUP, attributes={"priority.factor": "50"}))
+        for number in range(8):
+            await send(client, *["x"] * 100, _SYS_MSG_PRIORITY_=str(number))
+        firsts = Counter([(await popped(client, max_msg_nums=1))[0].handle.queue_id for _ in range(80)])
+        # 40 by priority, and one of eight of the others
+        assert 30 < firsts[7] < 60 and len(firsts) > 5
+        broker.context.groups.put(SubscriptionGroupConfig(GROUP, attributes={"priority.factor": "0"}))
+        firsts = Counter([(await popped(client, max_msg_nums=1))[0].handle.queue_id for _ in range(80)])
+        assert firsts[7] < 25 and len(firsts) > 5
 
 
 async def test_the_handle_of_a_late_change_has_no_effect_either(

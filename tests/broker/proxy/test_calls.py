@@ -11,8 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rmqcli.broker.proxy.backend import message_type
 from rmqcli.broker.proxy.routes import accepted_types
+from rmqcli.broker.tables.topics import message_type
 from rmqcli.client import Admin, PullConsumer
 from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.proxy import messages
@@ -436,10 +436,11 @@ KINDS = {
     MessageType.FIFO: {"message_group": "g"},
     MessageType.DELAY: {"delivery_timestamp": messages.Timestamp(seconds=2_000_000_000)},
     MessageType.TRANSACTION: {},
+    MessageType.PRIORITY: {"priority": 3},
 }
 
 
-@pytest.mark.parametrize("attribute", [None, "FIFO", "UNSPECIFIED"])
+@pytest.mark.parametrize("attribute", [None, "FIFO", "UNSPECIFIED", "PRIORITY"])
 async def test_types_of_messages_are_checked_if_that_is_wanted(
     nursery: trio.Nursery, autojump_clock: MockClock, attribute: str | None
 ) -> None:
@@ -469,4 +470,31 @@ async def test_types_of_messages_are_checked_if_that_is_wanted(
 def test_a_topic_of_a_java_store_may_have_mixed_types() -> None:
     backend: Any = SimpleNamespace(checks_types=True)
     config = TopicConfig(topic_name="orders", attributes={"message.type": "MIXED"})
-    assert set(accepted_types(backend, message_type(config))) == set(KINDS)
+    assert set(accepted_types(backend, message_type(config))) == set(KINDS) - {MessageType.PRIORITY}
+
+
+async def test_only_a_topic_for_priorities_names_them(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with cluster_with_grpc() as cluster:
+        async with Admin(**cluster.client()) as admin:
+            await admin.topics.create("jobs", attributes="+message.type=PRIORITY")
+        stub = await connected(nursery, cluster)
+        route = await stub("QueryRoute", topic=topic("jobs"))
+        assert {*route.message_queues[0].accept_message_types} == set(KINDS)
+        route = await stub("QueryRoute", topic=topic("orders"))
+        assert {*route.message_queues[0].accept_message_types} == set(KINDS) - {MessageType.PRIORITY}
+        for n in (2, 9, 0):
+            sent = await stub(
+                "SendMessage", messages=[message("jobs", b"%d" % n, MessageType.PRIORITY, priority=n)]
+            )
+            assert sent.status.code == Code.OK, sent.status
+        refused = await stub(
+            "SendMessage", messages=[message("jobs", kind=MessageType.PRIORITY, priority=-1)]
+        )
+        assert refused.status.code == Code.BAD_REQUEST
+        assert {one.body: one.queue_id for one in await pulled(cluster, "jobs")} == {
+            b"0": 0,
+            b"2": 2,
+            b"9": 7,
+        }

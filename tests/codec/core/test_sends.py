@@ -32,7 +32,7 @@ BEGIN, STORED_MS = 1 << 33, 1_700_000_000_123
 STORE_HOST = bytes([10, 0, 0, 1, 0, 0, 42, 159])
 FIRST = {("T", 0): 0, ("T", 1): 7, ("ü" * 10, 0): 1 << 40}
 """Queues, and the offset of their next message."""
-DECIDES = {"DELAY", "TRAN_MSG", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"}
+DECIDES = {"DELAY", "TRAN_MSG", "_SYS_MSG_PRIORITY_", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"}
 ADDED = {"CLUSTER", "MSG_REGION", "TRACE_ON"}
 NAMES = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "a", "WAITS", "DELAYS", "TRACE"])
 VALUES = st.sampled_from(["true", "a b", "ü😀", "\ud800", "k" * 30])

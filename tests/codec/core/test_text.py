@@ -96,7 +96,14 @@ def test_every_timer_is_found(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "trait"),
-    [("DELAY", DECIDES), ("TRAN_MSG", DECIDES), ("CLUSTER", OWN), ("MSG_REGION", OWN), ("TRACE_ON", OWN)],
+    [
+        ("DELAY", DECIDES),
+        ("TRAN_MSG", DECIDES),
+        ("_SYS_MSG_PRIORITY_", DECIDES),
+        ("CLUSTER", OWN),
+        ("MSG_REGION", OWN),
+        ("TRACE_ON", OWN),
+    ],
 )
 def test_what_a_broker_decides_by(name: str, trait: int) -> None:
     text = f"{name}\x01true".encode()
