@@ -162,14 +162,16 @@ def _clients(found: Members) -> Section:
 
 def _commands(console: Console, found: Members) -> Section:
     name = found.group
-    topic = next((one for one in sorted(found.queues) if not one.startswith("%")), None)
+    topics = {*found.queues, *(queue.topic for queue in found.offsets)}
+    topic = next((one for one in sorted(topics) if not one.startswith("%")), None)
     reset = None
     if topic is not None:
         reset = console.command(
             "Consume again from an hour ago", "offsets reset", name, topic, options=["--to", "@-1h"]
         )
+    stacks = console.command("See where its clients hang", "group status", name, options=["--stack"])
     return commands(
-        console.command("See where its clients hang", "group status", name, options=["--stack"]),
+        stacks if found.connection is not None else None,
         console.command("Check it", "group check", name),
         reset,
         console.command("Stop its consumption", "group update", name, options=["--no-consume"]),

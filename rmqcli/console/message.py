@@ -14,7 +14,6 @@ from rmqcli.client.admin.messages import Track, TrackType, tracks
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic
-from rmqcli.codec.property_names import PropertyName
 from rmqcli.console.content import FORMS
 from rmqcli.console.view import Console, View, address, commands, group_cell, topic_cell
 from rmqcli.dead_letters.letter import origin_topic
@@ -84,8 +83,11 @@ async def message(console: Console, place: Place, form: str | None) -> View | No
 
 
 def _facts(one: MessageExt, size: int) -> list[tuple[str, Cell]]:
+    is_repeated = one.topic.startswith((DLQ_PREFIX, RETRY_PREFIX))
+    origin = origin_topic(one) if is_repeated else None
     return [
         ("Topic", topic_cell(one.topic)),
+        *([("First sent to", topic_cell(origin))] if origin else []),
         ("Queue", cells.code(f"{one.broker_name}:{one.queue_id}")),
         ("Offset", cells.number(one.queue_offset)),
         ("Tag", cells.text(one.tags or "–")),
@@ -190,8 +192,3 @@ def _commands(console: Console, one: MessageExt) -> Section:
             console.command("Deliver it to a running consumer", "group deliver", "GROUP", options=options)
         )
     return commands(*found)
-
-
-def origin_of(one: MessageExt) -> str:
-    """Return the topic and the ID under which a dead letter was sent."""
-    return " ".join(filter(None, (origin_topic(one), one.properties.get(PropertyName.UNIQ_KEY))))

@@ -21,13 +21,15 @@ from rmqcli.console.view import (
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.survey import examine
-from rmqcli.render.text import duration
+from rmqcli.render.text import duration, many
 from rmqcli.report import cells
+from rmqcli.report.cluster.checks import unattended
 from rmqcli.report.page import Block, Cell, Heading, Section, Table, Text, Tile, attention
 from rmqcli.top.board import Board, Row, chosen
 
 DOCTOR_SECONDS = 30.0
 """The age up to which findings of the doctor are shown again: it asks every server."""
+MAX_FINDINGS = 10  # about groups without a client
 TREND = [Heading("Trend", "over the last five minutes"), *cells.numbers("Change/s", "To zero")]
 
 
@@ -52,7 +54,7 @@ async def overview(console: Console, text: str = "") -> View:
         console.where,
         form=form,
         tiles=_tiles(console),
-        findings=[*_lost(console), *found],
+        findings=[*_lost(console), *found, *_unattended(live.boards["groups"])],
         sections=sections,
     )
 
@@ -86,6 +88,22 @@ def _lost(console: Console) -> list[Finding]:
     return [Finding(Status.FAIL, "broker", name, text + why) for name, why in sorted(losses.items())]
 
 
+def _is_unattended(row: Row) -> bool:
+    return bool(row.figure) and row.clients == 0
+
+
+def _unattended(board: Board) -> list[Finding]:
+    rows = [row for row in chosen(board.rows, "lag") if _is_unattended(row)]
+    found = [unattended(row.name, row.figure or 0) for row in rows[:MAX_FINDINGS]]
+    more = len(rows) - len(found)
+    if more:
+        text = (
+            f"{many(more, 'other group')} with messages to consume {'has' if more == 1 else 'have'} no client"
+        )
+        found.append(Finding(Status.WARN, "lag", "", text))
+    return found
+
+
 def _brokers(board: Board, text: str) -> Section:
     rows = chosen(board.rows, "name", text)
     shown, left_out = cells.first(rows, MAX_ROWS, "brokers")
@@ -111,11 +129,12 @@ def _groups(board: Board, text: str) -> Section:
     rows = chosen(board.rows, "lag", text)
     shown, left_out = cells.first(rows, MAX_ROWS, "groups", "; filter by name to see others")
     most = max((row.figure or 0 for row in rows), default=0)
-    headings = [Heading("Group"), *cells.numbers("Lag", "Out/s"), *TREND]
+    headings = [Heading("Group"), *cells.numbers("Lag", "Clients", "Out/s"), *TREND]
     table = [
         [
             _named(group_cell(row.name), row),
             cells.number(row.figure, share=cells.share_of(row.figure or 0, most)),
+            cells.number(row.clients)._replace(kind="number warn" if _is_unattended(row) else "number"),
             cells.rate(row.rate_out),
             *trend(row),
         ]

@@ -16,7 +16,7 @@ GONE = "the name server no longer knows it"
 
 class Row(NamedTuple):
     """A line of `rmq top`. `lost_at`: the time since when a contributing broker is lost. `timers` are timer
-    messages that wait.
+    messages that wait, `clients` the running ones of a group.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Row(NamedTuple):
     trend: Trend
     lost_at: float | None = None
     timers: int | None = None
+    clients: int | None = None
 
     def value(self, column: str) -> Any:
         """Return the value to sort by, None if it is unknown."""
@@ -137,7 +138,7 @@ class Board:
         return min(times if one.lost_at is None else [*times, one.lost_at], default=None)
 
     def _row(self, one: _Known, figures: Carried) -> Row:
-        return Row(*figures[:5], one.trend, self._lost_at(one), figures.timers)
+        return Row(*figures[:5], one.trend, self._lost_at(one), figures.timers, figures.clients)
 
 
 def chosen(rows: Iterable[Row], column: str, text: str = "", *, backwards: bool = False) -> list[Row]:

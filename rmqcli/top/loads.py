@@ -19,7 +19,7 @@ class Carried(NamedTuple):
 
     Rates are messages per second, None if unknown. `figure` is the value whose trend is shown: the lag, or
     for a broker its incoming rate. `brokers` contribute to the figures. `lost`: there are no figures.
-    `timers` are timer messages that wait.
+    `timers` are timer messages that wait, `clients` the running ones of a group.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Carried(NamedTuple):
     brokers: frozenset[str] = frozenset()
     lost: bool = False
     timers: int | None = None
+    clients: int | None = None
 
 
 class Reading(NamedTuple):
@@ -49,7 +50,10 @@ async def of_groups(admin: Admin) -> Reading:
     info = await admin.brokers.cluster_info()
     found = await admin.groups.summaries(failures=failures)
     rows = [
-        Carried(one.name, None, None, round(one.consume_tps, 2), one.lag, one.brokers, one.error is not None)
+        Carried(
+            *(one.name, None, None, round(one.consume_tps, 2), one.lag, one.brokers, one.error is not None),
+            clients=one.clients,
+        )
         for one in found
     ]
     return Reading(rows, _masters(info), failures)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -9,11 +12,14 @@ from trio.testing import MockClock
 from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin
 from rmqcli.console.content import Content
+from rmqcli.console.group import group, letters
 from rmqcli.console.html import document
-from rmqcli.console.overview import overview
+from rmqcli.console.message import Place, message
+from rmqcli.console.overview import all_letters, overview
 from rmqcli.console.shared import MAX_KEPT, Live, Readings
 from rmqcli.console.view import Field, Form, View, address
 from rmqcli.report.page import Cell, Code, Section, Table
+from tests.console.busy import busy
 from tests.console.serving import console_of, served
 from tests.report.pages import HOSTILE
 
@@ -44,6 +50,36 @@ async def test_views() -> None:
         policy = message.headers["Content-Security-Policy"]
         assert "default-src 'none'; script-src 'self'" in policy
         assert "script-src 'self' '" not in policy
+
+
+async def test_views_of_what_is_consumed(autojump_clock: MockClock) -> None:
+    async with busy() as found:
+        console = console_of(found.admin)
+        await trio.sleep(15)  # offsets are committed, traces sent
+
+        async def page(view: Awaitable[View | None]) -> str:
+            shown = await view
+            assert shown is not None
+            return " ".join(re.sub("<[^>]*>", " ", document(shown, console.live, "here")).split())
+
+        whole = await page(overview(console))
+        assert "lag audit: 9 messages wait, and no client runs start a consumer of the group" in whole
+        assert "billing 0 1" in whole
+        one = await page(message(console, Place("orders", "broker-a", 0, 11), None))
+        assert "audit NOT_ONLINE 3" in one and "billing CONSUMED 12" in one
+        assert "shop berlin" in one and f"rmq query orders --id {found.message_id} -n 10.1.1.1:9876" in one
+        assert "shops" in one.partition("Trace")[2]
+        billing = await page(group(console, "billing"))
+        owner = (await found.admin.clients.consumer_ids("billing", "orders"))[0]
+        assert f"orders broker-a:0 {owner} 12 12 0" in billing
+        audit = await page(group(console, "audit"))
+        assert "audit: no client is running, and 9 messages to consume" in audit
+        assert "rmq offsets reset audit orders --to @-1h" in audit and "--stack" not in audit
+        assert "mailers 1" in await page(all_letters(console))
+        letter = await page(letters(console, "mailers"))
+        dead = await page(message(console, Place("%DLQ%mailers", "broker-a", 0, 0), None))
+        assert "First sent to mails" in dead
+        assert "mails mail-1" in letter and "rmq dlq redrive mailers --id" in letter
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,13 @@ def _lags(lags: Sequence[Lag]) -> Iterator[Finding]:
                 Status.WARN, "offset", target, text, f"rmq offsets reset {one.group} {one.topic} --to start"
             )
         elif one.lag and one.clients == 0:
-            text = f"{many(one.lag, 'message')} {'waits' if one.lag == 1 else 'wait'}, and no client runs"
-            yield Finding(Status.WARN, "lag", target, text, "start a consumer of the group")
+            yield unattended(target, one.lag)
+
+
+def unattended(target: str, lag: int) -> Finding:
+    """Return the finding that a group has lag and no client."""
+    text = f"{many(lag, 'message')} {'waits' if lag == 1 else 'wait'}, and no client runs"
+    return Finding(Status.WARN, "lag", target, text, "start a consumer of the group")
 
 
 def _dead(found: ClusterReading) -> Iterator[Finding]:
