@@ -6,6 +6,7 @@ of those whose request has not arrived, the one that has waited the longest make
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -52,6 +53,8 @@ class Listener(ThreadingMixIn, WSGIServer):
 
     def server_bind(self) -> None:
         """Bind without looking up the name of the host, which may take long."""
+        if os.name != "nt":  # where the option lets two servers share a port
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])

@@ -66,6 +66,17 @@ def test_half_requests_make_room() -> None:
             half.close()
 
 
+def test_a_port_is_free_again_at_once() -> None:
+    with listening(Clock(), most=4) as server:
+        port = server.server_port
+        with half_request(server) as peer:
+            peer.sendall(b"\r\n")
+            assert peer.recv(1 << 16)
+            while peer.recv(1 << 16):  # the server closes the connection first
+                pass
+    Listener(("127.0.0.1", port)).server_close()
+
+
 def test_a_request_has_a_time_to_arrive() -> None:
     clock = Clock()
     with listening(clock, most=4) as server, half_request(server) as half:

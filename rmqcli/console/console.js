@@ -5,6 +5,7 @@
   const root = document.documentElement;
   const pause = document.getElementById("pause");
   const status = document.getElementById("status");
+  const RETRY_MS = 5000;
   const isLive = document.body.dataset.live === "yes";
   let source = null, isRefreshing = false, isPaused = false, isAgain = false;
 
@@ -63,7 +64,7 @@
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (answer.status === 401) return tell("The token is no longer valid: open the address that rmq console printed.");
-      if (!(answer.headers.get("Content-Type") || "").startsWith("text/html")) return;
+      if (!(answer.headers.get("Content-Type") || "").startsWith("text/html")) return tell(await answer.text());
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const focused = document.activeElement;
       for (const id of ["updated", "status"]) morph(document.getElementById(id), fresh.getElementById(id));
@@ -90,8 +91,12 @@
     source = new EventSource("/events");
     source.onmessage = refresh;
     source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) tell("This page is not kept up to date: too many are open. Reload it.");
-      else refresh();
+      if (source.readyState === EventSource.CLOSED) {
+        // Refused: by a console that ends, or because of too many pages. A page that was lost tries again by itself.
+        stop();
+        setTimeout(listen, RETRY_MS);
+      }
+      refresh();
     };
   };
 

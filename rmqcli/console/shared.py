@@ -109,9 +109,9 @@ class Live:
 
     @property
     def is_recovered(self) -> bool:
-        """True for a minute after an outage."""
-        recovered = self.recovered_ms
-        return recovered is not None and self._admin.instance.now_ms() - recovered < RECOVERED_SECONDS * 1000
+        """True for a minute after an outage, by the last poll: requests are answered in threads, without a clock."""
+        at, recovered = self.read_ms, self.recovered_ms
+        return at is not None and recovered is not None and at - recovered < RECOVERED_SECONDS * 1000
 
     async def run(self) -> None:
         """Poll as long as there are viewers, for at most half of the time."""

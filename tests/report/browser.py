@@ -94,6 +94,17 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def press(self, key: str, code: int) -> None:
+        """Press and release a key. `code` is its virtual key code."""
+        text = "\r" if key == "Enter" else ""
+        for kind in ("keyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text
+            )
+
+    def type(self, text: str) -> None:
+        self.call("Input.insertText", text=text)
+
     def screenshot(self, width: int, height: int, scale: float) -> bytes:
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
         return base64.b64decode(
