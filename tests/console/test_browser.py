@@ -11,6 +11,7 @@ import trio
 
 from rmqcli.console.guard import Guard
 from rmqcli.console.server import open_console
+from rmqcli.console.shared import MAX_VIEWERS
 from tests.console.busy import Busy, busy
 from tests.console.serving import OURS, console_of, served
 from tests.report.browser import MEASURE, Browser, browser
@@ -227,3 +228,22 @@ async def test_the_end_of_the_console_is_told(tmp_path: Path) -> None:
             assert "billing" in shown.value("document.body.innerText")
             async with open_console("127.0.0.1", port, console_of(found.admin), Guard(OURS)):
                 await trio.to_thread.run_sync(lambda: wait_for(shown, "The console itself", is_there=False))
+
+
+async def test_a_page_too_many_is_kept_up_to_date_when_others_leave(tmp_path: Path) -> None:
+    async with busy() as found:
+        console = console_of(found.admin, interval=1.0)
+        for _ in range(MAX_VIEWERS):
+            await console.live.join()
+
+        def at(port: int) -> None:
+            with browser(tmp_path) as shown:
+                shown.show(f"http://127.0.0.1:{port}/", 800, "light")
+                while shown.asked.count(f"http://127.0.0.1:{port}/") < 2:
+                    wait_for(shown, "billing")  # refreshed, because it was refused
+                trio.from_thread.run_sync(console.live.leave)
+                trio.from_thread.run(found.admin.topics.create, "invoices")
+                wait_for(shown, "invoices")
+
+        async with open_console("127.0.0.1", 0, console, Guard(OURS)) as port:
+            await trio.to_thread.run_sync(at, port)
