@@ -52,7 +52,8 @@ rmq export --topic orders --out orders/ --partition-by day --resume""",
         "Content": "--decode --schema --on-error --sample --mask --mask-key-file",
         "Tables": "--table --follow --every",
         "Spark": "--spark --master --conf",
-        "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size",
+        "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size "
+        "--sort --bloom-filter",
         "Work": "--jobs --resume",
     },
 )
@@ -163,7 +164,7 @@ def export(
         raise usage_error("--jobs, --queue, --tag and --broker-name require --store")
     if spark.spark and jobs is not None:
         raise usage_error("--jobs cannot be combined with --spark; use --master 'local[N]'")
-    table.check(out, topics, partition_by=bool(layout.partition_by), spark=spark.spark)
+    table.check(out, topics, layout.partitions, spark=spark.spark)
     session = spark.session(verbose=settings.verbose)
     require(*(["spark", "numpy", "pyarrow", "pyspark"] if spark.spark else ["export", "numpy", "pyarrow"]))
     wanted = parse_range(range_text, now_ms())

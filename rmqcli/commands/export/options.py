@@ -32,8 +32,8 @@ class LayoutOptions(OptionGroup):
         Option(
             "--partition-by",
             metavar="KEYS",
-            help="Partition folders by topic, day (of the store time, UTC) or queue, e.g. topic,day; "
-            "repeatable.",
+            help="Partition folders by topic, day or hour (of the store time, UTC) or queue, e.g. topic,day; "
+            "repeatable. With --table: hour instead of day.",
         ),
     ] = None
     columns: Annotated[
@@ -54,23 +54,51 @@ class LayoutOptions(OptionGroup):
     row_group_size: Annotated[
         str,
         Option("--row-group-size", metavar="SIZE", help="Maximum size of a row group before compression."),
-    ] = "64M"
+    ] = "128M"
+    sort: Annotated[
+        bool,
+        Option(
+            "--sort",
+            help="With --store: sort the rows of each row group by queue and offset. Those of a cluster always are.",
+        ),
+    ] = False
+    bloom_filter: Annotated[
+        list[str] | None,
+        Option(
+            "--bloom-filter",
+            metavar="NAMES",
+            help="Columns with a Bloom filter: msg_id (default), keys, offset_msg_id, or none; repeatable.",
+        ),
+    ] = None
 
     def layout(self, transform: Transform) -> Layout:
         from rmqcli.export import Layout
         from rmqcli.grammar.values import parse_size
 
         found = Layout(
-            partition_by=_names("--partition-by", self.partition_by),
+            partition_by=self.partitions,
             file_bytes=parse_size("--file-size", self.file_size),
             row_group_bytes=parse_size("--row-group-size", self.row_group_size),
             compression=self.compression,
             columns=_names("--columns", self.columns) or None,
             body_text=self.body_text,
+            sort=self.sort,
+            bloom_filters=self._bloom_filters,
             transform=transform,
         )
         found.check()
         return found
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return _names("--partition-by", self.partition_by)
+
+    @property
+    def _bloom_filters(self) -> tuple[str, ...]:
+        from rmqcli.export.output.layout import EVERYTHING
+
+        given = _names("--bloom-filter", self.bloom_filter)
+        return () if given == ("none",) else given or EVERYTHING.bloom_filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +170,9 @@ class TableOptions(OptionGroup):
     def is_for_each_topic(self) -> bool:
         return "{topic}" in (self.table or "")
 
-    def check(self, out: str | None, topics: Sequence[str], *, partition_by: bool, spark: bool) -> None:
+    def check(
+        self, out: str | None, topics: Sequence[str], partition_by: Sequence[str], *, spark: bool
+    ) -> None:
         """Raise a usage error unless either a table or a folder is named, with options that apply to it."""
         if (out is None) == (self.table is None):
             raise usage_error("specify where to export to: --out DIR or --table TABLE")
@@ -152,12 +182,17 @@ class TableOptions(OptionGroup):
             raise usage_error("--follow and --every require --table")
         if self.every is not None and not self.follow:
             raise usage_error("--every requires --follow")
-        if self.table is not None and (partition_by or spark):
+        if self.table is not None and spark:
             raise usage_error(
-                "--table is written without --spark, partitioned by day and topic: leave out --partition-by"
-                if partition_by
-                else "--table cannot be combined with --spark: a run needs one process and bounded memory"
+                "--table cannot be combined with --spark: a run needs one process and bounded memory"
             )
+        if self.table is not None and set(partition_by) not in _OF_TABLES:
+            raise usage_error(
+                f"--partition-by {','.join(partition_by)}: a table is partitioned by topic,day (default) or topic,hour"
+            )
+
+
+_OF_TABLES = [set(), {"day"}, {"hour"}, {"topic", "day"}, {"topic", "hour"}]
 
 
 def _names(option: str, given: list[str] | None) -> tuple[str, ...]:

@@ -70,18 +70,19 @@ def export_to_table(
 
     name = options.table
     assert name is not None
+    by = "hour" if "hour" in layout.partition_by else "day"
     require("table", PACKAGES[format_of(name)])
     if not settings.verbose:
         _silence()
     is_one = not options.is_for_each_topic
-    told = _Told(settings, table_of(name).shown if is_one else name)
+    told = _Told(settings, table_of(name, by).shown if is_one else name)
     try:
         if is_one:
-            _export_to_one(_Work(settings, source, table_of(name), layout, resume), told, options.period)
+            _export_to_one(_Work(settings, source, table_of(name, by), layout, resume), told, options.period)
         else:
 
             def work_of(topic: str) -> _Work:
-                return _Work(settings, source.of(topic), table_of(name_for(name, topic)), layout, resume)
+                return _Work(settings, source.of(topic), table_of(name_for(name, topic), by), layout, resume)
 
             _export_to_each(_Tables(settings, source, work_of, told), told, options.period)
     except BaseException as error:

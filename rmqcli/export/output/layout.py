@@ -1,7 +1,7 @@
 """The layout of exported rows in files: folders, sizes, compression, columns. It can be pickled.
 
-Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, with percent-encoded values. The day is
-that of the store time in UTC. A column in the name of a folder (`topic`) is left out of its files, as readers
+Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, with percent-encoded values. Day and hour
+(`hour=2026-11-21-07`, as Iceberg writes it) are those of the store time in UTC. A column in the name of a folder (`topic`) is left out of its files, as readers
 of such folders expect. Sizes are bytes of columns in memory, before encoding and compression.
 """
 
@@ -17,10 +17,21 @@ from rmqcli.export.transform.transform import NOTHING, Transform
 
 FILE_BYTES = 512 * 1024 * 1024
 """The approximate number of bytes after which a file is ended."""
-ROW_GROUP_BYTES = 64 * 1024 * 1024
+ROW_GROUP_BYTES = 128 * 1024 * 1024
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
-PARTITIONS: Mapping[str, str] = {"topic": "topic", "day": "store_timestamp", "queue": "queue_id"}
+PARTITIONS: Mapping[str, str] = {
+    "topic": "topic",
+    "day": "store_timestamp",
+    "hour": "store_timestamp",
+    "queue": "queue_id",
+}
 """Partitions, and the columns from which they are derived."""
+BLOOM_FILTERS: Mapping[str, str] = {
+    "msg_id": "msg_id",
+    "offset_msg_id": "offset_msg_id",
+    "keys": "keys.list.element",
+}
+"""Columns that can have Bloom filters, and their paths in Parquet."""
 BODY_TEXT = "body_text"
 
 
@@ -29,6 +40,9 @@ class Layout:
     """A layout; `columns` None means all.
 
     `body_text` adds a column with the bodies that are UTF-8, otherwise null.
+
+    With `sort`, the rows of each row group are in the order of `rmqcli.export.output.order`, whatever that costs.
+    `bloom_filters` are the columns that have one in each row group, by which readers skip it.
 
     `transform` is applied to rows before they are gathered; it may add columns. With `whole_rows`, files
     contain the topic even if it is in the name of their folder. At most `open_partitions` have an open file;
@@ -42,6 +56,8 @@ class Layout:
     compression: str = "zstd"
     columns: tuple[str, ...] | None = None
     body_text: bool = False
+    sort: bool = False
+    bloom_filters: tuple[str, ...] = ("msg_id",)
     transform: Transform = NOTHING
     whole_rows: bool = False
     open_partitions: int = 64
@@ -51,6 +67,7 @@ class Layout:
         """Raise LayoutError, which lists the choices, for unknown names."""
         _known("--partition-by", self.partition_by, tuple(PARTITIONS))
         _known("--compression", (self.compression,), COMPRESSIONS)
+        _known("--bloom-filter", self.bloom_filters, tuple(BLOOM_FILTERS))
         _known("--columns", self.columns or (), tuple(self.every().names))
         if not self.names:
             raise LayoutError("--columns: no columns remain for the files")

@@ -89,7 +89,6 @@ def latest(rows: Iterable[LastRow]) -> list[LastRow]:
 
 
 def spans_of(table: Any) -> Iterator[QueueSpan]:
-    import numpy as np
     import pyarrow as pa
 
     in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
@@ -97,25 +96,37 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
         table = table.select(["topic", "broker_name", "queue_id", "queue_offset"]).filter(pa.array(in_queues))
     if not table.num_rows:
         return
+    keys, codes = queue_codes(table)
+    for key, *span in zip(keys, *_bounds(codes, len(keys), table["queue_offset"]), strict=True):
+        yield QueueSpan(*key, *span)
+
+
+def queue_codes(table: Any) -> tuple[list[QueueKey], Any]:
+    """Return the queues of a table, in the order of their first rows, and the number of the queue of each row."""
+    import numpy as np
+    import pyarrow as pa
+
     (topics, topic_codes), (brokers, broker_codes) = map(_coded, (table["topic"], table["broker_name"]))
     # Rows are grouped by one number much faster than by several texts.
     # The ids as unsigned 32 bits, so that a negative one does not change the half of the names.
     queues = table["queue_id"].to_numpy().view(np.uint32).astype(np.int64)
     keys = pa.array(((topic_codes * len(brokers) + broker_codes) << 32) | queues).dictionary_encode()
-    for key, *span in zip(keys.dictionary.to_pylist(), *_bounds(keys, table["queue_offset"]), strict=True):
-        names, queue = divmod(key, 1 << 32)
-        topic, broker = divmod(names, len(brokers))
-        queue_id = queue - ((queue >> 31) << 32)
-        yield QueueSpan(topics[topic], brokers[broker], queue_id, *span)
+    return [_queue_key(key, topics, brokers) for key in keys.dictionary.to_pylist()], keys.indices.to_numpy()
 
 
-def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
-    """Return, for each key, the smallest value, the greatest value plus one, and the count."""
+def _queue_key(key: int, topics: list[Any], brokers: list[Any]) -> QueueKey:
+    names, queue = divmod(key, 1 << 32)
+    topic, broker = divmod(names, len(brokers))
+    return topics[topic], brokers[broker], queue - ((queue >> 31) << 32)
+
+
+def _bounds(codes: Any, count: int, column: Any) -> tuple[list[int], list[int], list[int]]:
+    """Return, for each of `count` codes, the smallest value, the greatest value plus one, and the count."""
     import numpy as np
 
-    codes, values = keys.indices.to_numpy(), column.to_numpy()
-    least = np.full(len(keys.dictionary), np.iinfo(np.int64).max)
-    most = np.full(len(keys.dictionary), np.iinfo(np.int64).min)
+    values = column.to_numpy()
+    least = np.full(count, np.iinfo(np.int64).max)
+    most = np.full(count, np.iinfo(np.int64).min)
     np.minimum.at(least, codes, values)
     np.maximum.at(most, codes, values)
     return least.tolist(), (most + 1).tolist(), np.bincount(codes).tolist()

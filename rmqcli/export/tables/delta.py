@@ -107,7 +107,6 @@ def _value(bounds: _Bounds, number: int) -> int | str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
-PARTITIONS = ("day", "topic")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _EXISTS = "already exists at that location"
 """The message for a table that another writer creates at the same time. The error has no separate type."""
@@ -161,11 +160,12 @@ class StoragePlace(NamedTuple):
 
 
 class DeltaTable:
-    """The table at a URI or a path."""
+    """The table at a URI or a path, partitioned by topic and by day or hour."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, by: str = "day") -> None:
         is_elsewhere = "://" in uri and not uri.startswith(("/", "file:"))
         self.shown = f"delta:{uri}"
+        self._partitions = [by, "topic"]
         self._folder = None if is_elsewhere else local_path(uri)
         self._uri = uri if self._folder is None else str(self._folder.resolve())
         self._options = storage_options() if is_elsewhere else None
@@ -179,10 +179,11 @@ class DeltaTable:
     def layout(self, wanted: Layout) -> Layout:
         from dataclasses import replace
 
-        return replace(needed(wanted), partition_by=PARTITIONS)
+        return replace(needed(wanted), partition_by=tuple(self._partitions))
 
     def schema(self, layout: Layout) -> Any:
-        return columns(layout).append(pa.field("day", pa.date32()))
+        by = self._partitions[0]
+        return columns(layout).append(pa.field(by, pa.date32() if by == "day" else pa.string()))
 
     def load(self) -> TableState | None:
         import deltalake
@@ -193,7 +194,7 @@ class DeltaTable:
             table = deltalake.DeltaTable(self._uri, storage_options=self._options)
             partitions = list(table.metadata().partition_columns)
             known = pa.schema(table.schema().to_arrow())
-        require_partitions(partitions, list(PARTITIONS), self.shown)
+        require_partitions(partitions, self._partitions, self.shown)
         return self._state(table, known)
 
     def _state(self, table: Any, known: Any) -> TableState:
@@ -255,7 +256,7 @@ class DeltaTable:
                     deltalake.Schema.from_arrow(pa.schema(added)),
                     actions,
                     mode="error",
-                    partition_by=list(PARTITIONS),
+                    partition_by=self._partitions,
                     commit_properties=properties,
                     storage_options=self._options,
                 )
@@ -264,7 +265,7 @@ class DeltaTable:
             if added:
                 table.alter.add_columns(list(deltalake.Schema.from_arrow(pa.schema(added)).fields))
             table.create_write_transaction(
-                actions, "append", table.schema(), list(PARTITIONS), commit_properties=properties
+                actions, "append", table.schema(), self._partitions, commit_properties=properties
             )
 
 

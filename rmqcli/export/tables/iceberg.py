@@ -31,8 +31,6 @@ from rmqcli.export.tables.table import (
     require_partitions,
 )
 
-_PARTITIONS = (("store_timestamp", "day"), ("topic", "identity"))
-_SPEC = [f"{transform}({name})" for name, transform in _PARTITIONS]
 _MARK = "rmq.exported"
 """The table property that says that one of its snapshots must have offsets."""
 _RETRIES = "commit.retry.num-retries"
@@ -101,13 +99,16 @@ def _local(uri: str) -> Path:
 
 
 class IcebergTable:
-    """The table CATALOG.NAMESPACE.NAME. Namespaces may have several levels."""
+    """The table CATALOG.NAMESPACE.NAME, partitioned by topic and by day or hour. Namespaces may have several
+    levels.
+    """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, by: str = "day") -> None:
         catalog, _, self._name = name.partition(".")
         self.shown = f"iceberg:{name}"
         if not catalog or not all(self._name.split(".")) or "." not in self._name:
             raise TableMismatch(f"--table {self.shown}: expected iceberg:CATALOG.NAMESPACE.NAME")
+        self._by = by
         self._catalog_name = catalog
         self._layout = Layout()
         self._place: DataPlace | None = None
@@ -135,7 +136,7 @@ class IcebergTable:
         return self._place
 
     def layout(self, wanted: Layout) -> Layout:
-        return replace(needed(wanted), partition_by=("day", "topic"), whole_rows=True)
+        return replace(needed(wanted), partition_by=(self._by, "topic"), whole_rows=True)
 
     def schema(self, layout: Layout) -> Any:
         return columns(layout)
@@ -151,7 +152,7 @@ class IcebergTable:
             names = {field.field_id: field.name for field in table.schema().fields}
             there = [f"{one.transform}({names.get(one.source_id)})" for one in table.spec().fields]
             known = table.schema().as_arrow()
-        require_partitions(there, _SPEC, self.shown)
+        require_partitions(there, [f"{self._by}(store_timestamp)", "identity(topic)"], self.shown)
         return self._state(table, known)
 
     def _state(self, table: Any, known: Any) -> TableState:
@@ -198,8 +199,8 @@ class IcebergTable:
             self._name, schema=self.schema(self._layout), location=location
         )
         with creating.update_spec() as update:
-            for name, transform in _PARTITIONS:
-                update.add_field(name, transform)
+            update.add_field("store_timestamp", self._by)
+            update.add_identity("topic")
         return creating
 
     def commit(

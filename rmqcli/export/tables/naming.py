@@ -23,15 +23,16 @@ def format_of(name: str) -> str:
     return kind
 
 
-def table_of(name: str) -> Table:
+def table_of(name: str, by: str = "day") -> Table:
+    """Return a table, partitioned by topic and by day or hour."""
     kind, rest = format_of(name), name.partition(":")[2]
     if kind == "iceberg":
         from rmqcli.export.tables.iceberg import IcebergTable
 
-        return IcebergTable(rest)
+        return IcebergTable(rest, by)
     from rmqcli.export.tables.delta import DeltaTable
 
-    return DeltaTable(rest)
+    return DeltaTable(rest, by)
 
 
 def name_for(name: str, topic: str) -> str:

@@ -24,13 +24,15 @@ def hive(out: Path) -> pa.Table:
 
 
 def expected_folder(row: Row, keys: tuple[str, ...]) -> str:
-    day = datetime.fromtimestamp(row["store_timestamp"] / 1e6, UTC).strftime("%Y-%m-%d")
+    hour = datetime.fromtimestamp(row["store_timestamp"] / 1e6, UTC).strftime("%Y-%m-%d-%H")
     topic = str(row["topic"]).replace("%", "%25")
-    values = {"topic": topic, "day": day, "queue": str(row["queue_id"])}
+    values = {"topic": topic, "day": hour[:-3], "hour": hour, "queue": str(row["queue_id"])}
     return "/".join(f"{key}={values[key]}" for key in keys)
 
 
-@pytest.mark.parametrize("keys", [("topic",), ("day",), ("queue",), ("day", "topic", "queue")])
+@pytest.mark.parametrize(
+    "keys", [("topic",), ("day",), ("hour", "topic"), ("queue",), ("day", "topic", "queue")]
+)
 def test_partitions(java_store: JavaStore, tmp_path: Path, keys: tuple[str, ...]) -> None:
     export_store(java_store.root, tmp_path, RowFilter(), layout=Layout(partition_by=keys))
     expected: dict[str, list[int]] = {}
@@ -110,7 +112,7 @@ def test_what_files_say_of_themselves(store_clean: JavaStore, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        (Layout(partition_by=("hour",)), "--partition-by hour: expected one of topic, day, queue"),
+        (Layout(partition_by=("week",)), "--partition-by week: expected one of topic, day, hour, queue"),
         (Layout(partition_by=("day", "day")), "--partition-by: a name is given twice"),
         (Layout(compression="zip"), "--compression zip: expected one of zstd, "),
         (Layout(columns=("nobody",)), "--columns nobody: expected one of topic, "),

@@ -64,7 +64,9 @@ class Lake(ABC):
     def rows(self) -> list[Row]:
         """Returns all rows by topic, queue and offset, without the column that a format adds."""
         table = self.arrow()
-        found = rows_of_table(table.select([name for name in table.column_names if name != "day"]))
+        found = rows_of_table(
+            table.select([name for name in table.column_names if name not in ("day", "hour")])
+        )
         return sorted(found, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
 
     def places(self) -> list[tuple[str, int, int]]:

@@ -104,8 +104,8 @@ def test_a_store_whose_retention_was_faster(
         (("--table", "paimon:x"), "--table paimon:x: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME"),
         (("--table", "delta:"), "--table delta:: expected delta:URI or iceberg:"),
         (
-            ("--table", "delta:x", "--partition-by", "day"),
-            "--table is written without --spark, partitioned by",
+            ("--table", "delta:x", "--partition-by", "day,hour"),
+            "--partition-by day,hour: a table is partitioned by topic,day (default) or topic,hour",
         ),
         (("--table", "iceberg:a.b"), "--table iceberg:a.b: expected iceberg:CATALOG.NAMESPACE.NAME"),
         (("--table", "delta:x", "--spark"), "--table cannot be combined with --spark"),

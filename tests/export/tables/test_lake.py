@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,6 +47,20 @@ def test_partitions_and_statistics_find_rows(lake: Lake, store_clean: JavaStore)
     assert lake.matching("store_timestamp", ">=", moment) == sum(
         row["store_timestamp"] >= middle for row in rows
     )
+
+
+def test_partitions_by_hour(lake: Lake, store_clean: JavaStore) -> None:
+    wanted = rows_of(store_clean)
+    add_rows(table_of(lake.name, "hour"), wanted, Layout(partition_by=("hour",)))
+    rows = [row for row in expected(store_clean) if row["topic"] == TOPIC]
+    assert lake.rows() == rows
+    hours = {
+        datetime.fromtimestamp(row["store_timestamp"] / 1e6, UTC).strftime("%Y-%m-%d-%H") for row in rows
+    }
+    found = {part.partition("=")[2] for file in lake.data_files() for part in file.parts if "hour=" in part}
+    assert found == hours
+    with pytest.raises(TableMismatch, match="partitioned by hour"):
+        add_rows(table_of(lake.name), wanted, resume=True)
 
 
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
