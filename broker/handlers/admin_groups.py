@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from rmqcli.broker.config.checks import MOST_QUEUES
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
@@ -14,6 +16,7 @@ from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork, Steps, emptying
 from rmqcli.broker.tables import ClientChannel
+from rmqcli.broker.tables.attributes import GROUP, altered
 from rmqcli.broker.tables.groups import name_problem
 from rmqcli.codec.bodies.config import (
     GroupForbidden,
@@ -57,8 +60,9 @@ def put_groups(broker: BrokerContext, request: Request[None, SubscriptionGroupLi
 
 def _put_groups(broker: BrokerContext, configs: list[SubscriptionGroupConfig]) -> Steps:
     """Store all groups, or none if one of them is refused."""
-    for config in configs:
+    for place, config in enumerate(configs):
         _refuse_unusable(config)
+        configs[place] = replace(config, attributes=_attributes(broker, config))
         yield
     for config in configs:
         broker.groups.put(config)
@@ -74,6 +78,17 @@ def _refuse_unusable(config: SubscriptionGroupConfig) -> None:
     if config.retry_queue_nums > MOST_QUEUES:
         remark = f"the group[{name}] can not have {config.retry_queue_nums} retry queues, {MOST_QUEUES} is the limit"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _attributes(broker: BrokerContext, config: SubscriptionGroupConfig) -> dict[str, str] | None:
+    """Return the attributes of the group after the changes, which a request's config has in their place."""
+    known, changes = broker.groups.get(config.group_name), config.attributes
+    current = known.attributes if known is not None else None
+    try:
+        return altered(current, changes, GROUP, is_new=known is None) if changes else current
+    except ValueError as error:
+        remark = f"The attributes of group[{config.group_name}]: {error}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from None
 
 
 def _changed(broker: BrokerContext) -> Reply[None, None]:

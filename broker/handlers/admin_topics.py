@@ -16,7 +16,7 @@ from rmqcli.broker.errors import Refusal
 from rmqcli.broker.handlers.common import valid_topic
 from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.net.turns import LongWork, Steps, emptied_on_error, emptying
-from rmqcli.broker.tables.topics import altered, parse_changes
+from rmqcli.broker.tables.attributes import TOPIC, altered, parse_changes
 from rmqcli.codec.bodies.config import (
     CreateTopicListRequestBody,
     TopicConfig,
@@ -105,7 +105,8 @@ def _attributes(broker: BrokerContext, config: TopicConfig) -> dict[str, str] | 
     known = broker.topics.get(config.topic_name)
     current = known.attributes if known is not None else None
     try:
-        return altered(current, config.attributes, is_new=known is None) if config.attributes else current
+        changes = config.attributes
+        return altered(current, changes, TOPIC, is_new=known is None) if changes else current
     except ValueError as error:
         raise _wrong_attributes(config.topic_name, error) from None
 

@@ -44,7 +44,7 @@ from rmqcli.broker.services.pop.values import PopRequest, PopResult
 from rmqcli.broker.services.put import begin_flush, put_sends, safely_stored, topics_at
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.store.values import AppendResult, GetResult, GetStatus, StoreMessage
-from rmqcli.broker.tables.topics import message_type
+from rmqcli.broker.tables.attributes import message_type
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.bodies.heartbeat import HeartbeatData
 from rmqcli.codec.codes import MessageSysFlag, RequestCode, ResponseCode

@@ -27,7 +27,7 @@ from rmqcli.broker.services.pop.waiting import ALL_QUEUES, Waiting
 from rmqcli.broker.services.retries import DLQ_QUEUES, put_dead_letter
 from rmqcli.broker.store.readiness import InThread
 from rmqcli.broker.store.values import GetResult, GetStatus
-from rmqcli.broker.tables.topics import message_type
+from rmqcli.broker.tables.attributes import PRIORITY_FACTOR, message_type
 from rmqcli.codec.core.record_writer import QueueRun
 from rmqcli.codec.names import dlq_topic
 from rmqcli.codec.receipt_handle import (
@@ -43,7 +43,6 @@ from rmqcli.codec.receipt_handle import (
 RETRY_FIRST = 5
 """One of so many pops looks at the retry topics first (Java `popFromRetryProbability`, 20 %)."""
 PRIORITY = "PRIORITY"
-PRIORITY_FACTOR = "priority.factor"
 
 _log = logging.getLogger(__name__)
 _WRONG = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)

@@ -177,7 +177,10 @@ class GroupAdmin(Area):
 
     async def _put(self, address: str, config: SubscriptionGroupConfig) -> None:
         """Send the settings (200). Raises SettingsIgnored if the broker did not keep those of 5.x."""
-        await self.instance.ask(address, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config)
+        # Brokers take attributes as changes.
+        changes = {f"+{name}": value for name, value in (config.attributes or {}).items()} or None
+        body = replace(config, attributes=changes)
+        await self.instance.ask(address, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
         wanted = [name for name in OF_5X if getattr(config, name) is not None]
         if not wanted:
             return

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from rmqcli.broker.proxy.routes import accepted_types
-from rmqcli.broker.tables.topics import message_type
+from rmqcli.broker.tables.attributes import message_type
 from rmqcli.client import Admin, PullConsumer
 from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.proxy import messages

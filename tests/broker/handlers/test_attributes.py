@@ -1,4 +1,4 @@
-"""Topic attributes of 5.x: kept, changed and served, or refused."""
+"""Attributes of topics and groups of 5.x: kept, changed and served, or refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.codec.bodies.base import decode_body
-from rmqcli.codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.codec.bodies.base import decode_body, encode_body
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig, TopicConfigSerializeWrapper
 from tests.broker.support import Client, fake_broker
 
 
@@ -102,3 +102,21 @@ async def test_what_a_broker_of_5_saved_stays(tmp_path: Path) -> None:
     groups = "".join((config / "subscriptionGroup.json").read_text().split())
     assert '"forbiddenTable":{"G":{"T":2}}' in groups
     assert '"attributes":{"a":"b"}' in groups
+
+
+async def test_attributes_of_a_group_are_changes_too(tmp_path: Path) -> None:
+    async def put(client: Client, changes: dict[str, str] | None) -> tuple[int, str]:
+        body = encode_body(SubscriptionGroupConfig("G", attributes=changes))
+        reply = await client.ask(200, {}, body)
+        return reply.code, (reply.remark or "").partition("]: ")[2]
+
+    async with fake_broker(tmp_path) as broker:
+        client, groups = broker.client(), broker.context.groups
+        assert await put(client, {"+priority.factor": "50"}) == (0, "")
+        assert await put(client, None) == (0, "")
+        assert (groups.get("G") or SubscriptionGroupConfig("")).attributes == {"priority.factor": "50"}
+        served = "this broker does not serve priority.factor=101; it serves: 0 to 100"
+        assert await put(client, {"+priority.factor": "101"}) == (1, served)
+        assert await put(client, {"+message.type": "FIFO"}) == (1, "unsupported key: message.type")
+        assert await put(client, {"-priority.factor": ""}) == (0, "")
+        assert (groups.get("G") or SubscriptionGroupConfig("")).attributes == {}
