@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from rmqcli.broker.config import BrokerConfig, expand_path
+from rmqcli.broker.config import BrokerConfig, ProxyConfig, expand_path
 from rmqcli.broker.disk import Disk
 from rmqcli.broker.errors import ConfigError
 from rmqcli.codec.acl.account_file import MAX_FILE, AccountFile, parse_file
@@ -31,7 +31,7 @@ Contents = Mapping[Path, bytes]
 _log = logging.getLogger("rmqcli.broker.auth")
 
 
-def default_file(config: BrokerConfig) -> Path:
+def default_file(config: BrokerConfig | ProxyConfig) -> Path:
     """Return the path of plain_acl.yml. Raises ConfigError if nothing names it."""
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
     given = config.plain_acl_file

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rmqcli.broker.config.broker import BrokerConfig
 from rmqcli.broker.config.checks import check_values
-from rmqcli.broker.config.servers import FIXED, NamesrvConfig
+from rmqcli.broker.config.servers import FIXED, NamesrvConfig, ProxyConfig
 from rmqcli.broker.disk import REAL, Disk, save_table
 from rmqcli.broker.errors import ConfigError, Refusal
 from rmqcli.codec.bodies.config import format_properties, load_properties_file, store_properties
@@ -30,6 +30,7 @@ __all__ = [
     "BrokerConfig",
     "ConfigUpdate",
     "NamesrvConfig",
+    "ProxyConfig",
     "config_from_properties",
     "config_properties",
     "config_text",

@@ -65,6 +65,16 @@ class NamesrvConfig(ServerConfig, frozen=True, kw_only=True):
     broker_expired_time: int = 120000
 
 
+class ProxyConfig(ServerConfig, frozen=True, kw_only=True):
+    """The properties of `rmq proxy`, with the names that brokers have for them."""
+
+    listen_port: int = 8081
+    max_message_size: int = 4 * 1024 * 1024
+    enable_topic_message_type_check: bool = False
+    acl_enable: bool = False
+    plain_acl_file: str | None = None
+
+
 # Properties of 5.x that have one value here: a feature that these servers do not have, or always have. They
 # are told like the others, since tools of 5.x look at them, and a change is refused.
 #

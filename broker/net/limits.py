@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import trio
 
-from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+from rmqcli.broker.config.servers import ServerConfig
 
 if TYPE_CHECKING:
     from rmqcli.broker.net.session import Session
@@ -57,7 +57,7 @@ class ServerLimits(NamedTuple):
     max_descriptor: int = sys.maxsize
 
     @classmethod
-    def of(cls, config: BrokerConfig | NamesrvConfig) -> ServerLimits:
+    def of(cls, config: ServerConfig) -> ServerLimits:
         """Return the limits that a configuration sets."""
         session = SessionLimits(max_outgoing_bytes=config.max_outgoing_bytes)
         return cls(

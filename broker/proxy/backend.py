@@ -1,6 +1,7 @@
-"""What a front asks of the side that has the messages: its own broker (`embedded`), or all brokers of a cluster.
+"""The side of a front that has the messages: its own broker (`embedded`), or all brokers of a cluster.
 
-Methods raise StatusError or Refusal. One that waits calls `in_task` first, because calls begin without a task.
+Methods raise StatusError or Refusal. A method that waits calls `in_task` first, because calls begin without
+a task.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class PlainSends(ABC):
 
 
 class Wish(NamedTuple):
-    """What a receive asks for: messages of any queue, selected by an expression and its type as in remoting."""
+    """The messages that a receive asks for, of any queue; `kind` and `text` select them as in remoting."""
 
     group: str
     topic: str
@@ -86,7 +87,7 @@ class Wish(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """What a pull has found. Their tags may differ from the wanted ones, because the store compares hashes."""
+    """The result of a pull. The tags of messages may not be the wanted ones: brokers compare hashes."""
 
     status: GetStatus
     messages: list[MessageExt]

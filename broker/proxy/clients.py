@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
+from weakref import WeakSet
 
 import trio
 
@@ -61,7 +62,7 @@ class Client:
         self.turns = turns
         self._broker_name = broker_name
         self.closed = False
-        self.left = trio.Event()
+        self._receives: WeakSet[trio.CancelScope] = WeakSet()
         self.language = ""
         self.settings: Any = None
         self.last_call = trio.current_time()
@@ -142,12 +143,19 @@ class Client:
         else:
             self._on_close.append(callback)
 
+    def receiving(self) -> trio.CancelScope:
+        """Return a scope that is cancelled when the client leaves."""
+        scope = trio.CancelScope()
+        self._receives.add(scope)
+        return scope
+
     def leave(self) -> None:
         """Remove the client from its groups; its held receives end."""
         if self.closed:
             return
         self.closed = True
-        self.left.set()
+        for scope in list(self._receives):
+            scope.cancel()
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             callback()

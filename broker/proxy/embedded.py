@@ -337,19 +337,9 @@ class EmbeddedBackend(Backend):
         client = caller.front.clients.find(caller.client_id, caller.access_key)
         if client is None:
             return await pops.receive(pop, until, caller.session)
-        found: PopResult | None = None
-        is_over = False
-        async with trio.open_nursery() as nursery:
-
-            async def end_with_client() -> None:
-                await client.left.wait()
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(end_with_client)
-            found = await pops.receive(pop, until, caller.session)
-            is_over = True
-            nursery.cancel_scope.cancel()
-        return found if is_over else PopResult(0, 0, 0)
+        with client.receiving():
+            return await pops.receive(pop, until, caller.session)
+        return PopResult(0, 0, 0)
 
     async def ack(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
         return await ready(self._broker, self._broker.pops.ack, group, topic, handle)

@@ -30,8 +30,6 @@ from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code
 from rmqcli.codec.proxy.framing import CallError, GrpcStatus
 
-DEFAULT_PORT = 8081
-
 Unary = Callable[[Caller, Any], Awaitable[Any]]
 _UNARY: dict[str, Unary] = {
     "QueryRoute": routes.query_route,

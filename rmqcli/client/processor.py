@@ -36,7 +36,7 @@ _GROUP_FIELDS: dict[int, str] = {
 class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
     """One request of a broker.
 
-    `header` and `body` are decoded on first access, which may raise CodecError.
+    `header` and `body` are decoded from `command` on first access, which may raise CodecError.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
     ) -> None:
         self._operation = operation
         self._link = link
-        self._command = command
+        self.command = command
 
     @cached_property
     def _decoded(self) -> tuple[RequestT, RequestBodyT]:
-        return self._operation.decode_request(self._command)
+        return self._operation.decode_request(self.command)
 
     @property
     def header(self) -> RequestT:
@@ -67,10 +67,10 @@ class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
 
     def reply(self, body: ReplyBodyT) -> RemotingCommand:
         ext, data = self._operation.encode_reply(None, body)
-        return self._command.reply(ResponseCode.SUCCESS, self._operation.remark, ext, data)
+        return self.command.reply(ResponseCode.SUCCESS, self._operation.remark, ext, data)
 
     def refuse(self, remark: str) -> RemotingCommand:
-        return self._command.reply(ResponseCode.SYSTEM_ERROR, remark)
+        return self.command.reply(ResponseCode.SYSTEM_ERROR, remark)
 
     def send(self, reply: RemotingCommand) -> None:
         """Send a reply after the handler has returned None."""

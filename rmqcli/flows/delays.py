@@ -54,7 +54,7 @@ async def delay_property(
     """Return the property that delays a message by a duration on the brokers of `queues` or of the topic: a
     timer, otherwise a level of exactly this duration. Raise InvalidInput if a broker has neither.
     """
-    brokers = await _brokers(producer, topic, queues)
+    brokers = await delays_of(producer, topic, queues)
     wanted = parse_duration_ms(delay) or 0
     problem = timer_problem(brokers, wanted)
     if problem is None:
@@ -67,7 +67,7 @@ async def time_property(
 ) -> tuple[str, str]:
     """Return the property that has a message delivered at a time. Raise InvalidInput if a broker does not
     serve such a timer."""
-    brokers = await _brokers(producer, topic, queues)
+    brokers = await delays_of(producer, topic, queues)
     problem = timer_problem(brokers, at_ms - producer.instance.now_ms())
     if problem is None:
         return PropertyName.TIMER_DELIVER_MS, str(at_ms)
@@ -82,7 +82,7 @@ async def level_property(
     KNOWN_LEVELS are not looked up.
     """
     if level > KNOWN_LEVELS:
-        check_level(_tables(await _brokers(producer, topic, queues)), level)
+        check_level(_tables(await delays_of(producer, topic, queues)), level)
     return PropertyName.DELAY, str(level)
 
 
@@ -138,7 +138,8 @@ def _tables(brokers: Brokers) -> dict[str, Table]:
     return {broker: known.levels for broker, known in brokers.items()}
 
 
-async def _brokers(producer: Producer, topic: str, queues: Sequence[MessageQueue]) -> dict[str, Delays]:
+async def delays_of(producer: Producer, topic: str, queues: Sequence[MessageQueue] = ()) -> dict[str, Delays]:
+    """Return the delays of the brokers of `queues` or of the topic."""
     brokers: dict[str, Delays] = {}
 
     async def read(queue: MessageQueue) -> None:

@@ -19,7 +19,7 @@ from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import Column, objects, show_rows
 
 if TYPE_CHECKING:
-    from rmqcli.broker.config import BrokerConfig, NamesrvConfig
+    from rmqcli.broker.config import BrokerConfig, NamesrvConfig, ProxyConfig
     from rmqcli.broker.net.tls.acceptor import TlsAcceptor
     from rmqcli.client import Admin, TopicChange
     from rmqcli.plans.properties import Change, Tables
@@ -34,7 +34,7 @@ SetOption = Annotated[
     Option("--set", metavar="NAME=VALUE", help="Set a property, overriding the file; repeatable."),
 ]
 
-Config = TypeVar("Config", "BrokerConfig", "NamesrvConfig")
+Config = TypeVar("Config", "BrokerConfig", "NamesrvConfig", "ProxyConfig")
 
 
 @dataclass(frozen=True, slots=True)
