@@ -12,7 +12,7 @@ _rmq_describe() {
     case "$1" in
         "")
             options+=" -V --version"
-            commands="send request recall pull tail copy consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
+            commands="send request recall pull tail copy consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv proxy acl controller profile cheat help"
             ;;
         "send")
             options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --priority --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
@@ -725,6 +725,11 @@ _rmq_describe() {
             values+=" --columns --sort"
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
+        "proxy")
+            options+=" --host --port --strict-types --config --set"
+            values+=" --host --port --config --set"
+            files+=" --config"
+            ;;
         "acl")
             commands="list check version set delete whitelist user policy"
             ;;
@@ -912,7 +917,7 @@ _rmq_describe() {
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            arguments="=send,request,recall,pull,tail,copy,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
+            arguments="=send,request,recall,pull,tail,copy,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,proxy,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

@@ -103,6 +103,7 @@ COMMANDS: dict[str, Entry] = {
     "namesrv": Entry(
         "rmqcli.commands.namesrv", "Servers", "Run a name server; show and change name servers."
     ),
+    "proxy": Entry("rmqcli.commands.proxy", "Servers", "Serve gRPC clients in front of a cluster."),
     "acl": Entry(
         "rmqcli.commands.acl", "Administration", "Show and change access control: accounts, users, policies."
     ),

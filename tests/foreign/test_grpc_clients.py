@@ -1,4 +1,4 @@
-"""Official clients of RocketMQ 5 with `rmq up --grpc`."""
+"""Official clients of RocketMQ 5 with `rmq up --grpc`, and with `rmq proxy` in front of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,24 @@ from tests.support import PATIENCE, RMQ
 SETTINGS = {"transactionCheckInterval": 1000, "transactionTimeOut": 1000}
 
 
-@pytest.fixture(scope="module")
-def cluster(online: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+@pytest.fixture(scope="module", params=["up", "proxy"])
+def cluster(
+    online: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[str, str]]:
     install_grpc()
-    with running([*up(tmp_path_factory.mktemp("store"), SETTINGS), "--grpc", "0"]) as (process, words):
+    with ExitStack() as stack:
+        command = [*up(tmp_path_factory.mktemp("store"), SETTINGS), "--grpc", "0"]
+        process, words = stack.enter_context(running(command))
+        processes = [process]
+        if request.param == "proxy":
+            command = ["proxy", "--port", "0", "-n", words["namesrv"]]
+            process, told = stack.enter_context(running(command))
+            processes.insert(0, process)
+            words |= {"grpc": told["grpc"]}
         yield words
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
+        for process in processes:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
 
 
 def pulled(cluster: dict[str, str], topic: str) -> dict[str, dict[str, Any]]:

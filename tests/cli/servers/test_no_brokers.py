@@ -64,6 +64,7 @@ OF_OTHERS: tuple[str, ...] = (
     "broker container",
     "broker rocksdb export",
     "mirror",
+    "proxy",
     "up",
 )
 OF_OTHERS += ("broker run", "console", "metrics serve", "doctor", "check")
