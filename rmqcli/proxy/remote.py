@@ -28,7 +28,7 @@ from rmqcli.broker.proxy.clients import Client
 from rmqcli.broker.proxy.convert import queue_of_group
 from rmqcli.broker.proxy.http2 import in_task
 from rmqcli.broker.store.values import GetStatus
-from rmqcli.broker.tables.topics import message_type
+from rmqcli.broker.tables.attributes import message_type
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, NotFound, NotSupported, Producer
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.pop.lent import ANY_QUEUE, BROKER_CLOCK, Lent, acknowledge, change, lender, pop

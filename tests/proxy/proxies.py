@@ -8,7 +8,7 @@ from typing import Any
 
 from rmqcli.broker.config import ProxyConfig
 from rmqcli.broker.testing.in_memory import MemoryCluster, embedded_in_memory
-from rmqcli.client import Admin, PullConsumer
+from rmqcli.client import Admin
 from rmqcli.proxy.server import open_proxy
 from tests.broker.proxy.calls import GRPC_PORT
 
@@ -42,18 +42,6 @@ async def two_brokers(**settings: Any) -> AsyncIterator[MemoryCluster]:
         proxy_of(cluster),
     ):
         yield cluster
-
-
-async def stored(cluster: Any, name: str = "orders") -> list[Any]:
-    """All messages of a topic, as a client of remoting sees them."""
-    async with PullConsumer(**cluster.client()) as consumer:
-        found = []
-        for queue in await consumer.message_queues(name):
-            offset = await consumer.min_offset(queue)
-            while (result := await consumer.pull(queue, offset)).messages:
-                found += result.messages
-                offset = result.next_begin_offset
-        return found
 
 
 async def create(cluster: Any, *names: str) -> None:

@@ -14,9 +14,9 @@ from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.bodies.running import CMResult
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code, MessageType, QueryOffsetPolicy
-from tests.broker.proxy.calls import Stub, connected, message, of_consumer, topic
+from tests.broker.proxy.calls import Stub, connected, message, of_consumer, pulled, topic
 from tests.broker.proxy.receives import METHOD, ack, change, handle_of, received, wanted
-from tests.proxy.proxies import BROKERS, create, proxy_of, stored, two_brokers
+from tests.proxy.proxies import BROKERS, create, proxy_of, two_brokers
 
 
 async def prepared(nursery: trio.Nursery, cluster: MemoryCluster, **group: Any) -> Stub:
@@ -159,7 +159,7 @@ async def test_a_message_is_forwarded_to_the_dead_letters(
         assert forwarded.status.code == Code.OK
         await trio.sleep(60)
         assert await received(stub) == []
-        (dead,) = await stored(cluster, "%DLQ%billing")
+        (dead,) = await pulled(cluster, "%DLQ%billing")
         assert (dead.body, dead.keys) == (b"x", ["k"])
 
 
@@ -175,7 +175,7 @@ async def test_a_message_whose_attempts_are_used_up_is_a_dead_letter(
             attempts += [one.system_properties.delivery_attempt for one in found]
             await trio.sleep(31)
         assert attempts == [1, 2, 3]
-        (dead,) = await stored(cluster, "%DLQ%billing")
+        (dead,) = await pulled(cluster, "%DLQ%billing")
         assert dead.body == b"x"
 
 
@@ -271,7 +271,7 @@ async def test_brokers_know_the_proxy_as_a_member(nursery: trio.Nursery, autojum
         (member,) = connection.connection_set
         assert connection.subscription_table["orders"].sub_string == "t"
         await send(stub, b"x")
-        (one,) = await stored(cluster)
+        (one,) = await pulled(cluster, "orders")
 
         async def consume() -> None:
             command = (await told.next()).verify_message_command

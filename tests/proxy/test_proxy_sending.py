@@ -12,8 +12,8 @@ from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import ClientType, Code, MessageType, TransactionResolution, TransactionSource
-from tests.broker.proxy.calls import connected, message, of_producer, topic
-from tests.proxy.proxies import BROKERS, create, proxy_of, stored, two_brokers
+from tests.broker.proxy.calls import connected, message, of_producer, pulled, topic
+from tests.proxy.proxies import BROKERS, create, proxy_of, two_brokers
 
 
 async def test_a_route_has_the_queues_of_all_brokers_at_the_address_of_the_client(
@@ -61,7 +61,7 @@ async def test_messages_go_to_all_brokers_and_groups_of_messages_to_one_queue(
         together = [message("orders", b"t%d" % number) for number in range(3)]
         sent = await stub("SendMessage", messages=together)
         assert [one.offset - sent.entries[0].offset for one in sent.entries] == [0, 1, 2]
-        found = await stored(cluster)
+        found = await pulled(cluster, "orders")
         assert len(found) == 17 and {one.broker_name for one in found} == BROKERS
         plain = next(one for one in found if one.body == b"0")
         assert (plain.tags, plain.keys, plain.properties["a"]) == ("t", ["k"], "b")
@@ -91,9 +91,9 @@ async def test_a_delay_and_its_recall(nursery: trio.Nursery, autojump_clock: Moc
         refused = await stub("SendMessage", messages=[too_late])
         assert refused.status.code == Code.ILLEGAL_DELIVERY_TIME
         await trio.sleep(20)
-        assert await stored(cluster) == []
+        assert await pulled(cluster, "orders") == []
         await trio.sleep(15)
-        assert [one.body for one in await stored(cluster)] == [b"kept"]
+        assert [one.body for one in await pulled(cluster, "orders")] == [b"kept"]
 
 
 async def begun(stub: Any, body: bytes) -> Any:
@@ -122,7 +122,9 @@ async def test_transactions_end_on_their_broker(nursery: trio.Nursery, autojump_
         for entry in entries[1:]:
             assert await ended(stub, entry) == Code.OK
         assert await ended(stub, entries[0], resolution=rollback) == Code.OK
-        assert sorted(one.body for one in await stored(cluster)) == [b"%d" % n for n in range(1, 10)]
+        assert sorted(one.body for one in await pulled(cluster, "orders")) == [
+            b"%d" % n for n in range(1, 10)
+        ]
 
 
 async def test_orphans_of_all_brokers_are_recovered(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
@@ -152,7 +154,7 @@ async def test_orphans_of_all_brokers_are_recovered(nursery: trio.Nursery, autoj
             )
             check = TransactionSource.SOURCE_SERVER_CHECK
             assert await ended(stub, entry, source=check) == Code.OK
-        assert sorted(one.body for one in await stored(cluster)) == [b"%d" % n for n in range(10)]
+        assert sorted(one.body for one in await pulled(cluster, "orders")) == [b"%d" % n for n in range(10)]
 
 
 async def test_a_broker_that_is_gone_is_left_out(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
@@ -166,7 +168,7 @@ async def test_a_broker_that_is_gone_is_left_out(nursery: trio.Nursery, autojump
         await trio.sleep(60)
         sent = [await stub("SendMessage", messages=[message("orders")]) for _ in range(8)]
         assert {one.status.code for one in sent} == {Code.OK}
-        assert len(await stored(cluster)) == 19
+        assert len(await pulled(cluster, "orders")) == 19
 
 
 @pytest.mark.parametrize("kind", [None, "FIFO"])

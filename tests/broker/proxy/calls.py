@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from rmqcli.broker.testing.in_memory import MemoryCluster, embedded_in_memory
+from rmqcli.client import PullConsumer
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import ClientType, Encoding, MessageType
 from tests.broker.proxy.grpc_client import GrpcClient
@@ -119,3 +120,15 @@ def of_consumer(
     ]
     subscription = messages.Subscription(group=topic(group), subscriptions=entries)
     return messages.Settings(client_type=kind, subscription=subscription)
+
+
+async def pulled(cluster: Any, name: str) -> list[Any]:
+    """All messages of a topic, as a client of remoting sees them."""
+    async with PullConsumer(**cluster.client()) as consumer:
+        found = []
+        for queue in await consumer.message_queues(name):
+            offset = await consumer.min_offset(queue)
+            while (result := await consumer.pull(queue, offset)).messages:
+                found += result.messages
+                offset = result.next_begin_offset
+        return found

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from rmqcli.broker.proxy.routes import accepted_types
 from rmqcli.broker.tables.attributes import message_type
-from rmqcli.client import Admin, PullConsumer
+from rmqcli.client import Admin
 from rmqcli.codec.bodies.config import TopicConfig
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import (
@@ -34,20 +34,9 @@ from tests.broker.proxy.calls import (
     message,
     of_consumer,
     of_producer,
+    pulled,
     topic,
 )
-
-
-async def pulled(cluster: Any, name: str) -> list[Any]:
-    """All messages of a topic, as a client of remoting sees them."""
-    async with PullConsumer(**cluster.client()) as consumer:
-        found = []
-        for queue in await consumer.message_queues(name):
-            offset = await consumer.min_offset(queue)
-            while (result := await consumer.pull(queue, offset)).messages:
-                found += result.messages
-                offset = result.next_begin_offset
-        return found
 
 
 async def test_a_route_names_the_address_that_the_client_used(

@@ -19,8 +19,7 @@ from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code
 from rmqcli.codec.proxy.frames import RST_STREAM, frame
 from rmqcli.codec.proxy.framing import prefixed
-from tests.broker.proxy.calls import Stub, cluster_with_grpc, connected, message
-from tests.broker.proxy.test_calls import pulled
+from tests.broker.proxy.calls import Stub, cluster_with_grpc, connected, message, pulled
 
 SEND = "/apache.rocketmq.v2.MessagingService/SendMessage"
 
