@@ -31,8 +31,8 @@ class Busy(NamedTuple):
 
 
 @asynccontextmanager
-async def busy(orders: int = 12) -> AsyncIterator[Busy]:
-    """Run the cluster inside the block."""
+async def busy(orders: int = 12, **settings: Any) -> AsyncIterator[Busy]:
+    """Run the cluster inside the block, with settings of the broker."""
     done = trio.Event()
     consumed = 0
 
@@ -47,7 +47,7 @@ async def busy(orders: int = 12) -> AsyncIterator[Busy]:
         return ConsumeResult.RECONSUME_LATER
 
     async with (
-        embedded_in_memory() as cluster,
+        embedded_in_memory(**settings) as cluster,
         Admin(**cluster.client() | {"timeout": 1.0}) as admin,
         Producer("shops", **cluster.client(), trace=True) as producer,
     ):
