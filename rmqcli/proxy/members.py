@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rmqcli.broker.errors import RemoteClosed, RemoteTimeout
+from rmqcli.broker.proxy.answers import StatusError
 from rmqcli.broker.proxy.clients import Client
 from rmqcli.client import ClientError
 from rmqcli.client.instance import ClientInstance
@@ -23,10 +24,13 @@ from rmqcli.codec.headers.transactions import CheckTransactionStateRequestHeader
 from rmqcli.codec.operations.clients import CONSUME_MESSAGE_DIRECTLY, GET_CONSUMER_RUNNING_INFO
 from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE
 from rmqcli.codec.property_names import PropertyName
+from rmqcli.codec.proxy.codes import Code
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
 
 QUESTION_SECONDS = 15.0
+MOST_GROUPS = 16_384
+"""Groups of producers and consumers: each heartbeat to a broker names all of them."""
 
 log = logging.getLogger("rmqcli.proxy")
 
@@ -47,6 +51,10 @@ class Members:
         if client not in self._known:
             self._known.add(client)
             client.on_close(partial(self._leave_all, client))
+        new = {one.group_name for one in data.producer_data_set} - self._producers.keys()
+        new |= {one.group_name for one in data.consumer_data_set} - self._consumers.keys()
+        if new and len(self._producers) + len(self._consumers) + len(new) > MOST_GROUPS:
+            raise StatusError(Code.TOO_MANY_REQUESTS, f"the proxy has {MOST_GROUPS} groups already")
         is_new = False
         for producer in data.producer_data_set:
             is_new |= self._join_producer(producer.group_name, client)
@@ -57,10 +65,12 @@ class Members:
             await self._instance.heartbeats.send_all()
 
     async def _know_brokers(self, data: HeartbeatData) -> None:
-        """Read the routes of all topics, which name the brokers."""
+        """Read a route, which names brokers, if none is known. Clients ask for the other routes."""
         topics = {producer.group_name for producer in data.producer_data_set}
         topics |= {one.topic for consumer in data.consumer_data_set for one in consumer.subscription_data_set}
         for topic in topics:
+            if self._instance.routes.brokers:
+                return
             with suppress(ClientError):  # it may come to exist
                 await self._instance.route(topic, create=True)
 

@@ -68,6 +68,7 @@ NORMAL = MessageType.NORMAL.name
 KEPT_SECONDS: Final = 20.0
 """Time for which settings of groups and topics are used before they are read again."""
 MOST_KEPT: Final = 16_384
+MOST_TOPICS: Final = 16_384
 AVOIDED_SECONDS: Final = 3.0
 """Time for which a broker that did not respond is not asked for messages."""
 NEW_TOPIC_SECONDS: Final = 1.0
@@ -139,7 +140,7 @@ class RemoteBackend(Backend):
     async def topic(self, caller: Caller, name: str) -> Sequence[BrokerQueues]:
         """Return the queues of a topic on masters. One that brokers will create has the queues that it would get."""
         with told():
-            route = await self._instance.route(name, create=True)
+            route = await self._route(name)
         kind = await self.type_of(name) if self.checks_types and not route.fallback else NORMAL
         most = self._instance.default_queues if route.fallback else 1 << 16
         found = [
@@ -156,6 +157,17 @@ class RemoteBackend(Backend):
         if not found:
             raise StatusError(Code.INTERNAL_SERVER_ERROR, f"no broker of topic {name} has a master")
         return found
+
+    async def _route(self, topic: str) -> Route:
+        """Return the route of a topic, or that of a topic which brokers will create. Raises StatusError if there are
+        too many, since each is read again from time to time, and NoRoute."""
+        routes = self._instance.routes
+        known = routes.cached(topic)
+        if known is not None:
+            return known
+        if len(routes) >= MOST_TOPICS:
+            raise StatusError(Code.TOO_MANY_REQUESTS, f"the proxy serves {MOST_TOPICS} topics already")
+        return await self._instance.route(topic, create=True)
 
     async def type_of(self, topic: str) -> str:
         kept = self._types.get(topic)
@@ -214,6 +226,7 @@ class RemoteBackend(Backend):
     ) -> Sequence[Stored | Refusal]:
         await in_task()
         with told():
+            await self._route(topic)
             for one in messages:
                 if P.TIMER_DELIVER_MS in one.properties:
                     await self._check_timer(topic, int(one.properties[P.TIMER_DELIVER_MS]) - self.now_ms())
@@ -302,14 +315,14 @@ class RemoteBackend(Backend):
     async def _existing(self, topic: str, until: float) -> Route | None:
         """Return the route of a topic once it exists; None if it does not by `until`. Raises NoRoute if no broker
         would create it."""
-        route = await self._instance.route(topic, create=True)
+        route = await self._route(topic)
         while route.fallback:
             left = until - trio.current_time()
             if left <= 0:
                 return None
             await trio.sleep(min(NEW_TOPIC_SECONDS, left))
             self._instance.routes.outdate(topic)
-            route = await self._instance.route(topic, create=True)
+            route = await self._route(topic)
         return route
 
     def _sources(self, route: Route) -> list[str]:

@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
+from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
     NoNameServer,
+    NoRoute,
     Producer,
     PullConsumer,
     RequestTimeout,
     UnexpectedReply,
 )
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.instance import ClientInstance
 from rmqcli.client.routing.routes import publish_queues
 from rmqcli.client.wire.addresses import name_servers, split_address
 from rmqcli.codec.bodies.base import encode_body
@@ -272,3 +276,19 @@ async def test_a_broker_that_no_route_names_gets_no_heartbeats(network: Network,
         namesrv.replies[ROUTE] = route({"T": {"a": 1, "b": 1}}, masters)
         await trio.sleep(31)
         assert beats("b") > before
+
+
+async def test_topics_that_do_not_exist_leave_nothing_behind(autojump_clock: MockClock) -> None:
+    async with (
+        embedded_in_memory(auto_create_topic_enable=False) as cluster,
+        ClientInstance(**cluster.client()) as instance,
+    ):
+        async with trio.open_nursery() as nursery:
+
+            async def ask(name: str) -> None:
+                with pytest.raises(NoRoute):
+                    await instance.route(name, create=True)
+
+            for name in ("a", "a", "a", "b"):
+                nursery.start_soon(ask, name)
+        assert not instance.routes._locks and not len(instance.routes)

@@ -187,3 +187,20 @@ async def test_types_are_checked_if_that_is_wanted(
         sent = await stub("SendMessage", messages=[message("orders")])
         expected = Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE if kind else Code.OK
         assert sent.status.code == expected
+
+
+async def test_topics_and_groups_are_bounded(
+    nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with embedded_in_memory() as cluster, proxy_of(cluster):
+        stub = await connected(nursery, cluster)
+        assert (await stub("QueryRoute", topic=topic("one"))).status.code == Code.OK
+        told = await stub.telemetry(of_producer("one"))
+        assert (await told.next()).status.code == Code.OK
+        monkeypatch.setattr("rmqcli.proxy.remote.MOST_TOPICS", 1)
+        monkeypatch.setattr("rmqcli.proxy.members.MOST_GROUPS", 1)
+        for name, code in (("one", Code.OK), ("two", Code.TOO_MANY_REQUESTS)):
+            assert (await stub("QueryRoute", topic=topic(name))).status.code == code
+            assert (await stub("SendMessage", messages=[message(name)])).status.code == code
+            await told.send(settings=of_producer(name))
+            assert (await told.next()).status.code == code

@@ -137,6 +137,9 @@ class Routes:
         self.brokers: dict[str, Mapping[int, str]] = {}
         self.changed = trio.Event()
 
+    def __len__(self) -> int:
+        return len(self._routes)
+
     def cached(self, topic: str) -> Route | None:
         """Return the route if it is known and not doubtful."""
         return None if topic in self._stale else self._routes.get(topic)
@@ -151,15 +154,21 @@ class Routes:
         # Waiting for the lock takes at most as long as the request of the task that holds it; with the slack,
         # the error of that request comes first.
         with trio.move_on_at(deadline + LOCK_SLACK):
-            async with self._locks.setdefault(topic, trio.Lock()):
-                known = self._routes.get(topic)
-                left = max(0.0, deadline - trio.current_time())
-                if known is None or (known.fallback and not create):
-                    return await self.read(topic, left, create=create)
-                young = trio.current_time() - known.read_at < MIN_AGE
-                if topic not in self._stale or young:
-                    return known
-                return await self._read_again(known, left, create=create)
+            lock = self._locks.setdefault(topic, trio.Lock())
+            try:
+                async with lock:
+                    known = self._routes.get(topic)
+                    left = max(0.0, deadline - trio.current_time())
+                    if known is None or (known.fallback and not create):
+                        return await self.read(topic, left, create=create)
+                    young = trio.current_time() - known.read_at < MIN_AGE
+                    if topic not in self._stale or young:
+                        return known
+                    return await self._read_again(known, left, create=create)
+            finally:
+                # A proxy may be asked for any number of topics that do not exist.
+                if topic not in self._routes and not lock.locked() and self._locks.get(topic) is lock:
+                    del self._locks[topic]
         raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
