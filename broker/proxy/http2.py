@@ -7,7 +7,7 @@ cost is bounded:
 * Each stream has a window of WINDOW bytes. A longer message needs a grant of `Grants`, of which a connection
   has a few; without it, the client cannot send the rest. So memory is bounded by the number of streams.
 * Messages to a client are sent as far as its windows reach. A client that opens none for STALLED_SECONDS, or
-  stops in the middle of a frame or a message, is disconnected.
+  stops in the middle of a frame or a message, is disconnected. `Stalls` bounds the calls that wait so.
 * Resets and frames that carry nothing have an allowance for each ALLOWANCE_SECONDS.
 * All frames are handled a few at a time, in turns with other connections.
 
@@ -19,13 +19,14 @@ from __future__ import annotations
 import logging
 import math
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import trio
 
 from rmqcli.broker.net.session import Session
-from rmqcli.broker.net.turns import Pace
+from rmqcli.broker.net.turns import Pace, Turns
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.proxy.framing import (
     PREFIX,
@@ -45,6 +46,11 @@ MOST_RESETS: Final = 200
 MOST_IDLE_FRAMES: Final = 2000
 GRANTS_OF_CONNECTION: Final = 3
 MOST_GRANTS: Final = 32
+MOST_STALLS: Final = 1 << 15
+LONG_READ: Final = 4 * 1024
+"""Minimum size of a read that is handled in a turn: it may begin 40 calls."""
+TASKS_AT_ONCE: Final = 8
+"""Tasks that a turn begins at most."""
 LONGEST_TIMEOUT: Final = 100 * 365 * 86400.0
 
 _log = logging.getLogger("rmqcli.broker.proxy")
@@ -111,6 +117,48 @@ class Grants:
         self._held.pop(call, None)
 
 
+class Stalls:
+    """The calls of a server that wait for the rest of a message, or for a window, in the order in which they began.
+
+    The connection of one that has waited for STALLED_SECONDS is closed, and so is that of the first one if there are
+    too many. One timer serves all, and each connection ends in a turn of its own: thousands of calls may wait.
+    """
+
+    def __init__(self, most: int = MOST_STALLS) -> None:
+        self.most = most
+        self._waiting: dict[Call, tuple[float, str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @contextmanager
+    def waiting(self, call: Call, problem: str) -> Iterator[None]:
+        """Count a call inside the block; `problem` is what its client has not done."""
+        while len(self._waiting) >= self.most:
+            self._end(next(iter(self._waiting)), f"{self.most} calls wait for their clients")
+        self._waiting[call] = trio.current_time() + STALLED_SECONDS, problem
+        try:
+            yield
+        finally:
+            self._waiting.pop(call, None)
+
+    def _end(self, call: Call, reason: str) -> None:
+        for one in call.session.calls.values():
+            self._waiting.pop(one, None)  # type: ignore[call-overload]
+        self._waiting.pop(call, None)
+        call.session.end(reason)
+
+    async def run(self, turns: Turns) -> None:
+        """Run the service that closes connections."""
+        while True:
+            due, problem = next(iter(self._waiting.values()), (trio.current_time() + STALLED_SECONDS, ""))
+            if due > trio.current_time():
+                await trio.sleep_until(due)
+            else:
+                self._end(next(iter(self._waiting)), f"{problem} within {STALLED_SECONDS:g} s")
+                await turns.next()
+
+
 class Call(Stream):
     """One call: a stream of messages in each direction. `deadline` is a time of trio's clock."""
 
@@ -151,7 +199,10 @@ class Call(Stream):
 
     @property
     def request(self) -> bytes | None:
-        """The message of a client that sends no more, if it is whole and the only one; it is still to be received."""
+        """The message of a client that sends no more and accepts a reply, if it is whole and the only one; it is
+        still to be received."""
+        if self.send_window <= 0:
+            return None
         data = self._received
         size = len(data) - PREFIX
         if not self.is_ended or size < 0 or data[0] or int.from_bytes(data[1:PREFIX], "big") != size:
@@ -196,11 +247,8 @@ class Call(Stream):
         if not self._received and self._is_answered:
             await news.wait()
             return
-        with trio.move_on_after(STALLED_SECONDS):
+        with self.session.stalls.waiting(self, "the rest of a message did not come"):
             await news.wait()
-            return
-        self.session.end(f"the rest of a message did not come within {STALLED_SECONDS:g} s")
-        await trio.sleep_forever()
 
     def _open_window(self, size: int) -> None:
         if size > 0:
@@ -242,11 +290,8 @@ class Call(Stream):
 
     async def _wait_for_window(self, opened: trio.Event) -> None:
         """Wait until the client opens a window; end the connection if it does not."""
-        with trio.move_on_after(STALLED_SECONDS):
+        with self.session.stalls.waiting(self, "it did not open a window"):
             await opened.wait()
-            return
-        self.session.end(f"it has opened no window for {STALLED_SECONDS:g} s")
-        await trio.sleep_forever()
 
     def answer(self, message: bytes) -> bool:
         """Send the only message, and end the call with OK, if that waits for nothing; return False otherwise."""
@@ -290,6 +335,7 @@ class Call(Stream):
                 work.close()
                 self.finish(error.status, str(error))
                 return
+            self.session.begun += 1
             self._scope = trio.CancelScope(deadline=self.deadline)
             if not self.session.spawn(self._carry_out, self._scope, work):
                 work.close()
@@ -325,6 +371,7 @@ class Http2Session(Session):
         *arguments: Any,
         serve: Serve,
         grants: Grants,
+        stalls: Stalls,
         together: Together = NONE_TOGETHER,
         **options: Any,
     ) -> None:
@@ -332,6 +379,7 @@ class Http2Session(Session):
         self.http2 = ServerConnection(self._begin, self._write)
         self.calls = self.http2.streams
         self.grants = grants
+        self.stalls = stalls
         self.long_messages = trio.Semaphore(GRANTS_OF_CONNECTION)
         self.is_heard = True
         """True if the client has sent anything since the last ping."""
@@ -340,6 +388,9 @@ class Http2Session(Session):
         self._waiting: list[Call] = []
         """Calls that are to be carried out together."""
         self._new: dict[Call, None] = {}
+        self.begun = 0
+        """The tasks of calls that this turn has begun."""
+        self._is_modest = True
         self._allowance_ends = 0.0
         self._room = trio.lowlevel.ParkingLot()
 
@@ -351,27 +402,36 @@ class Http2Session(Session):
     async def feed(self, data: bytes, pace: Pace) -> None:
         """Handle the frames in what the client has sent, in turns. Raises RemoteProtocolError."""
         self.in_batch = True
+        self.begun = 0
         try:
-            for _ in self.http2.receive(data):
+            for number, _ in enumerate(self.http2.receive(data)):
                 self._check_allowance()
-                if len(self._waiting) >= MOST_TOGETHER:
-                    self._carry_out_waiting()
-                await self._step(pace)
+                # A client that sends little does not wait for those that send much, however slow the machine is.
+                self._is_modest = number == 0 and len(data) < LONG_READ
+                if self._turn_is_over(pace) or len(self._waiting) >= MOST_TOGETHER:
+                    await self._carry_out_waiting(pace)
+                    await self._step(pace)
             for call in list(self._new):
                 self.start(call)
                 await self._step(pace)
+            await self._carry_out_waiting(pace)
         finally:
-            self._carry_out_waiting()
+            while self._waiting:  # what came before a frame that ends the connection
+                self._carry_out_first()
             self.in_batch = False
             self.flush()
         if self.http2.is_over and not self.calls:  # otherwise the client disconnects once they have ended
             self.close()
 
     async def _step(self, pace: Pace) -> None:
-        if pace.is_over:
-            self._carry_out_waiting()
+        if self._turn_is_over(pace):
             self.flush()
             await pace.next()
+            self.begun = 0
+
+    def _turn_is_over(self, pace: Pace) -> bool:
+        """Return True if others should go first. The tasks that a turn has begun run after it, all at once."""
+        return self.begun >= TASKS_AT_ONCE or (pace.is_over and not self._is_modest)
 
     def _check_allowance(self) -> None:
         """Raise RemoteProtocolError if the client resets streams, or sends frames for nothing, too often."""
@@ -404,22 +464,27 @@ class Http2Session(Session):
             elif call.is_open:
                 call.carry_out(self._carry_out(call))
 
-    def _carry_out_waiting(self) -> None:
-        """Carry out the calls that wait, in order, together where that is possible."""
-        calls, self._waiting = self._waiting, []
-        calls = [call for call in calls if call.is_open]
-        while calls:
-            try:
-                count = self._together.handle(calls)
-            except Exception:  # as in `_carry_out`
-                _log.exception("%s: %s: calls failed", self.server, self.peer_text)
-                for call in calls:
-                    call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
-                return
-            del calls[:count]
-            if calls:
-                call = calls.pop(0)
-                call.carry_out(self._carry_out(call))
+    async def _carry_out_waiting(self, pace: Pace) -> None:
+        """Carry out the calls that wait, in turns."""
+        while self._waiting:
+            self._carry_out_first()
+            if self._waiting:
+                await self._step(pace)
+
+    def _carry_out_first(self) -> None:
+        """Carry out the first calls that wait together, as many as possible, and the next one alone."""
+        calls = self._waiting = [call for call in self._waiting if call.is_open]
+        try:
+            count = self._together.handle(calls) if calls else 0
+        except Exception:  # as in `_carry_out`
+            _log.exception("%s: %s: calls failed", self.server, self.peer_text)
+            for call in calls:
+                call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
+            count = len(calls)
+        alone = calls[count : count + 1]
+        self._waiting = calls[count + 1 :]
+        for call in alone:
+            call.carry_out(self._carry_out(call))
 
     async def _carry_out(self, call: Call) -> None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
 from rmqcli.broker.net.foreign import HTTP1
@@ -9,9 +11,18 @@ from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.server import Server
 from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.tls.acceptor import TlsAcceptor
-from rmqcli.broker.net.transport import EAGER_BYTES, Transport
+from rmqcli.broker.net.transport import Transport
 from rmqcli.broker.net.turns import Pace, Turns
-from rmqcli.broker.proxy.http2 import NONE_TOGETHER, STALLED_SECONDS, Grants, Http2Session, Serve, Together
+from rmqcli.broker.proxy.http2 import (
+    LONG_READ,
+    NONE_TOGETHER,
+    STALLED_SECONDS,
+    Grants,
+    Http2Session,
+    Serve,
+    Stalls,
+    Together,
+)
 from rmqcli.broker.supervisor import Services, Supervisor
 from rmqcli.codec.errors import RemoteProtocolError
 
@@ -38,10 +49,12 @@ class GrpcServer(Server):
         self._serve_call = serve
         self._together = together
         self._grants = Grants()
+        self._stalls = Stalls()
 
     def _start(self, services: Services) -> None:
         super()._start(services)
         services.start("grpc pings", self._ping)
+        services.start("grpc stalls", partial(self._stalls.run, self._turns))
 
     def _session(self, transport: Transport, peer: tuple[str, int]) -> Session:
         session = Http2Session(
@@ -53,6 +66,7 @@ class GrpcServer(Server):
             server=self._name,
             serve=self._serve_call,
             grants=self._grants,
+            stalls=self._stalls,
             together=self._together,
         )
         self.sessions.add(session)
@@ -62,7 +76,7 @@ class GrpcServer(Server):
     async def _read(self, session: Session) -> None:
         assert isinstance(session, Http2Session)
         pace = self._turns.pace()
-        is_new = True
+        is_new, was_long = True, False
         with trio.move_on_after(STALLED_SECONDS) as scope:
             data = await self._first(session)
         if scope.cancelled_caught:
@@ -72,6 +86,9 @@ class GrpcServer(Server):
         session.http2.greet()
         while data:
             session.is_active = session.is_heard = True
+            # Clients that send little go first, also before many of which each sends much for the first time.
+            if len(data) >= LONG_READ and not was_long:
+                await pace.next()
             pace.begin()
             await session.feed(data, pace)
             if is_new and session.is_known:
@@ -79,7 +96,13 @@ class GrpcServer(Server):
                 self._newcomers.discard(session)
             if session.is_congested:
                 await session.wait_for_room()
-            data = await self._next(session, pace if len(data) >= EAGER_BYTES or pace.waits else None)
+            was_long = len(data) >= LONG_READ or pace.waits > 0
+            data = await self._next(session, pace if was_long else None)
+
+    async def _converse(self, session: Session) -> None:
+        await super()._converse(session)
+        if isinstance(session, Http2Session) and session.calls:
+            await self._turns.next()  # the end of its calls takes as long as a turn
 
     async def _next(self, session: Http2Session, pace: Pace | None) -> bytes:
         if not session.http2.is_inside:

@@ -48,7 +48,9 @@ WINDOW: Final = 64 * 1024
 CONNECTION_WINDOW: Final = 16 * 1024 * 1024
 """The bytes that a client may send before the connection is read again; its streams bound what is kept."""
 FRAMES_AT_ONCE: Final = 16
-"""Frames that are handled before other connections get their turn."""
+"""Frames that are handled before other connections may get their turn."""
+COST_OF_HEADERS: Final = 4
+"""The frames that one with a header block counts for."""
 
 _INITIAL_WINDOW_SIZE: Final = 4
 _SETTINGS: Final = {3: MOST_STREAMS, _INITIAL_WINDOW_SIZE: WINDOW, 6: LONGEST_HEADERS}
@@ -213,8 +215,8 @@ class ServerConnection:
             else:
                 handle(self, flags, stream & _LARGEST_WINDOW, data[begin:end])
             position = end
-            # A header block may have to be decoded byte by byte.
-            handled += 1 + (length >> 10 if kind in (HEADERS, CONTINUATION) else 0)
+            # A header block may have to be decoded byte by byte, and begins a call.
+            handled += 1 if kind not in (HEADERS, CONTINUATION) else COST_OF_HEADERS + (length >> 10)
             if handled >= FRAMES_AT_ONCE:
                 handled = 0
                 yield

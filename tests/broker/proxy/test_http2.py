@@ -19,6 +19,7 @@ from rmqcli.broker.proxy.http2 import (
     MOST_GRANTS,
     MOST_RESETS,
     STALLED_SECONDS,
+    TASKS_AT_ONCE,
     Call,
     Http2Session,
 )
@@ -408,6 +409,64 @@ async def test_long_messages_need_a_grant_and_the_slowest_yields(
     assert (await client.ask("/echo", bytes(1_000_000))).status == 0
     assert clients[0].is_closed.is_set()
     assert not any(one.is_closed.is_set() for one in clients[1:])
+
+
+class Rounds(trio.abc.Instrument):
+    """Counts the steps of tasks in each round of the loop."""
+
+    def __init__(self) -> None:
+        self.most = self.steps = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.most, self.steps = max(self.most, self.steps), 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.steps += 1
+
+
+async def test_calls_begin_a_few_at_a_time(served: Served, autojump_clock: MockClock) -> None:
+    """Their tasks run in one round of the loop, in which nobody else is served."""
+    client = await served.connect()
+    for _ in range(MOST_STREAMS):
+        client.open("/slow")
+    rounds = Rounds()
+    trio.lowlevel.add_instrument(rounds)
+    await client.flush()
+    await trio.testing.wait_all_tasks_blocked()
+    trio.lowlevel.remove_instrument(rounds)
+    assert len(served.session().calls) == MOST_STREAMS
+    assert TASKS_AT_ONCE <= rounds.most < 2 * TASKS_AT_ONCE
+
+
+async def test_stalled_connections_end_one_after_the_other(served: Served, autojump_clock: MockClock) -> None:
+    clients = [await served.connect() for _ in range(10)]
+    for client in clients:
+        for _ in range(20):
+            client.open("/chat", end=False)
+            client.h2.send_data(client.h2.highest_outbound_stream_id, b"\0")
+        await client.flush()
+    await trio.sleep(STALLED_SECONDS - 1)
+    assert len(served.server.sessions) == 10 and len(served.server._stalls) == 200
+    rounds = Rounds()
+    trio.lowlevel.add_instrument(rounds)
+    await trio.sleep(1.1)
+    trio.lowlevel.remove_instrument(rounds)
+    assert not served.server.sessions and not len(served.server._stalls)
+    assert rounds.most < 60
+
+
+async def test_too_many_stalled_calls_end_the_first_connection(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    served.server._stalls.most = 30
+    clients = [await served.connect() for _ in range(2)]
+    for client in clients:
+        for _ in range(20):
+            client.open("/echo")
+        await client.flush()
+        await trio.testing.wait_all_tasks_blocked()
+    assert clients[0].is_closed.is_set() and not clients[1].is_closed.is_set()
+    assert len(served.server._stalls) == 20
 
 
 async def test_what_one_connection_can_keep_in_memory(served: Served, autojump_clock: MockClock) -> None:
