@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -17,9 +19,12 @@ from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.proxy.front import open_front
 from rmqcli.broker.store.readiness import InThread
-from rmqcli.client import Producer
+from rmqcli.client import ClientError, Producer
 from rmqcli.client.instance import ClientInstance
+from rmqcli.codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from rmqcli.proxy.remote import RemoteBackend
+
+log = logging.getLogger("rmqcli.proxy")
 
 GROUP: Final = "rmq_proxy"
 """The producer group of the proxy itself."""
@@ -66,4 +71,13 @@ async def open_proxy(
                 in_thread=in_thread,
             )
             async with front as port:
+                instance.start(partial(_look_for_name_server, instance), "name server")
                 yield port
+
+
+async def _look_for_name_server(instance: ClientInstance) -> None:
+    """Warn if no name server responds, which would otherwise be noticed by clients only."""
+    try:
+        await instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)
+    except ClientError as error:
+        log.warning("%s; calls fail until it does", error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,15 +16,17 @@ BROKERS = {"broker-a", "broker-b"}
 
 
 @asynccontextmanager
-async def proxy_of(cluster: MemoryCluster, **config: Any) -> AsyncIterator[None]:
-    """A proxy of a cluster on GRPC_PORT."""
+async def proxy_of(
+    cluster: MemoryCluster, options: Mapping[str, Any] = {}, **config: Any
+) -> AsyncIterator[None]:
+    """A proxy of a cluster on GRPC_PORT, whose client has these options."""
 
     async def in_place(function: Any, *arguments: Any, **_options: Any) -> Any:
         return function(*arguments)
 
     proxy = open_proxy(
         ProxyConfig(bind_address="127.0.0.1", listen_port=GRPC_PORT, **config),
-        cluster.client() | {"namespace": ""},
+        {**cluster.client(), "namespace": "", **options},
         network=cluster.surroundings.network,
         in_thread=in_place,
         tls={"tls.server.mode": "disabled"},

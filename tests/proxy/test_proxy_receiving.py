@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,14 @@ import trio
 from trio.testing import MockClock
 
 from rmqcli.broker.testing.in_memory import MemoryCluster, embedded_in_memory
-from rmqcli.client import Admin, Message, Producer
+from rmqcli.client import Admin, Credentials, Message, Producer
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.bodies.running import CMResult
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code, MessageType, QueryOffsetPolicy
 from tests.broker.proxy.calls import Stub, connected, message, of_consumer, pulled, topic
 from tests.broker.proxy.receives import METHOD, ack, change, handle_of, received, wanted
+from tests.broker.proxy.signing import ACCOUNTS, MOMENT, SECRET, signed
 from tests.proxy.proxies import BROKERS, create, proxy_of, two_brokers
 
 
@@ -319,16 +321,48 @@ async def test_offsets_of_a_named_broker(nursery: trio.Nursery, autojump_clock: 
         assert refused.status.code == Code.BAD_REQUEST and "2 brokers" in refused.status.message
 
 
-async def test_accounts_of_a_file(nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Any) -> None:
+async def test_accounts_of_the_callers_and_of_the_proxy(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
     file = tmp_path / "plain_acl.yml"
-    file.write_text(
-        "accounts:\n- accessKey: shopkeeper\n  secretKey: 12345678\n  topicPerms:\n  - orders=PUB\n  admin: false\n"
-    )
+    file.write_text(ACCOUNTS)
+    rules: dict[str, Any] = {"acl_enable": True, "plain_acl_file": str(file)}
+    account = Credentials("operator", "secret-of-operator")
     async with (
-        embedded_in_memory() as cluster,
-        proxy_of(cluster, acl_enable=True, plain_acl_file=str(file)),
+        embedded_in_memory(store=tmp_path / "store", **rules) as cluster,
+        proxy_of(cluster, {"credentials": account}, **rules),
     ):
-        await create(cluster, "orders")
+        stub = await connected(nursery, cluster, date_time=MOMENT)
+        for authorization, name, code in [
+            ("", "orders", Code.UNAUTHORIZED),
+            (signed(secret="wrong"), "orders", Code.UNAUTHORIZED),
+            (signed(), "others", Code.UNAUTHORIZED),
+            (signed(), "orders", Code.OK),
+        ]:
+            stub.client.headers["authorization"] = authorization
+            assert (await stub("SendMessage", messages=[message(name)])).status.code == code
+
+
+async def test_what_the_account_of_the_proxy_may_not_do_is_forbidden(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(ACCOUNTS)
+    async with (
+        embedded_in_memory(store=tmp_path / "store", acl_enable=True, plain_acl_file=str(file)) as cluster,
+        proxy_of(cluster, {"credentials": Credentials("writer-1", SECRET)}),
+    ):
         stub = await connected(nursery, cluster)
-        sent = await stub("SendMessage", messages=[message("orders")])
-        assert sent.status.code == Code.UNAUTHORIZED
+        for name, code in (("orders", Code.OK), ("others", Code.FORBIDDEN)):
+            assert (await stub("SendMessage", messages=[message(name)])).status.code == code
+
+
+async def test_a_name_server_that_does_not_respond_is_reported(
+    nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with embedded_in_memory() as cluster, proxy_of(cluster, {"namesrv": "127.0.0.1:1"}):
+        stub = await connected(nursery, cluster)
+        route = await stub("QueryRoute", topic=topic("orders"))
+        assert route.status.code == Code.INTERNAL_SERVER_ERROR and "127.0.0.1:1" in route.status.message
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "rmqcli.proxy"]
+    assert "127.0.0.1:1" in line and "until it does" in line

@@ -17,26 +17,7 @@ from tests.broker.auth.support import asking
 from tests.broker.auth.users import FIRST, ROOT, acl_body, entry, user_body
 from tests.broker.proxy.calls import Stub, cluster_with_grpc, connected, message, of_producer, topic
 from tests.broker.proxy.grpc_client import GrpcClient
-
-SECRET = "secret-of-writer"
-ACCOUNTS = f"""
-accounts:
-- {{accessKey: writer-1, secretKey: {SECRET}, topicPerms: [orders=PUB], groupPerms: [billing=SUB]}}
-- {{accessKey: operator, secretKey: secret-of-operator, admin: true}}
-"""
-MOMENT = "20261122T102014Z"
-
-
-def signed(
-    key: str = "writer-1",
-    secret: str = SECRET,
-    *,
-    upper: bool = False,
-    signed_headers: str = "x-mq-date-time",
-) -> str:
-    digest = hmac.new(secret.encode(), MOMENT.encode(), "sha1").hexdigest()
-    text = digest.upper() if upper else digest
-    return f"MQv2-HMAC-SHA1 Credential={key}/region/service, SignedHeaders={signed_headers}, Signature={text}"
+from tests.broker.proxy.signing import ACCOUNTS, MOMENT, signed
 
 
 def test_the_signature_is_that_of_the_official_client() -> None:
