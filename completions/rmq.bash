@@ -290,8 +290,9 @@ _rmq_describe() {
             arguments="groups topics"
             ;;
         "offsets clone")
-            options+=" --wait --create-group --dry-run -y --yes --columns --sort --header --csv"
-            values+=" --wait --columns --sort"
+            options+=" --by-time --margin --to-topic --to-namesrv --to-profile --wait --create-group --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --margin --to-topic --to-namesrv --to-profile --wait --columns --sort"
+            specs+=" --to-profile:profiles"
             arguments="groups groups topics"
             ;;
         "cluster")

@@ -156,20 +156,20 @@ def test_kills(rmq: Run, cluster: Cluster, topic: str, tmp_path: Path) -> None:
     trio.run(fill, cluster, topic, count)
     rmq("topic", "create", copy, "--queues", "4")
     words = (*RMQ, "copy", topic, copy, "--progress", str(tmp_path / "progress"), "--resume", "--json")
-    rng, kills = random.Random(5), 0
-    while True:
-        with subprocess.Popen((*words, "--rate", "500"), stdout=subprocess.PIPE) as process:
-            try:
-                out, _ = process.communicate(timeout=1.0 + rng.random())
-                break
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                kills += 1
-                # A request of the killed process may still be on its way.
-                time.sleep(0.1)
+    rng, file = random.Random(5), tmp_path / "progress"
+    for _ in range(3):
+        before = file.read_text() if file.exists() else ""
+        with subprocess.Popen((*words, "--rate", "200"), stdout=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + PATIENCE
+            while not file.exists() or file.read_text() == before:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            time.sleep(rng.random())
+            process.kill()
+        assert '"clean": false' in file.read_text()
+    out = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
     found = json.loads(out)
     ids = Counter(line["msgId"] for line in rmq("pull", copy, "--json").json_lines)
-    assert kills >= 2
     assert (found["copied"], found["twice"]) == (count, ids.total() - count)
     assert contents(rmq, copy) == contents(rmq, topic) or found["twice"]
 
@@ -195,3 +195,42 @@ def test_an_interrupt(rmq: Run, filled: str, tmp_path: Path) -> None:
             assert b"40 messages copied; continue with --resume" in err
         assert '"clean": true' in file.read_text()
     assert contents(rmq, copy) == contents(rmq, filled)
+
+
+def test_a_group_moves_with_its_topic(rmq: Run, filled: str, other: Cluster) -> None:
+    group, there = f"G_{filled}", ("-n", other.namesrv)
+    words = ("offsets", "clone", group, group, filled, "--by-time", "--to-namesrv", other.namesrv)
+    rmq("topic", "create", filled, "--queues", "4", *there)
+    assert rmq("copy", filled, "--to-namesrv", other.namesrv).code == 0
+    assert rmq(*words).code == ExitCode.NOT_FOUND
+    consumed = rmq("consume", filled, "-g", group, "--from", "start", "-c", "15", "-f", "%v\\n").out.split()
+    plan = rmq(*words, "--dry-run", "--json").json
+    assert plan["dryRun"] and sum(queue["new"] for queue in plan["queues"]) == 15
+    assert {queue["by"] for queue in plan["queues"]} == {"copy"}
+    assert plan["queues"][0]["source"] == f"broker-a:0 at {plan['queues'][0]['new']}"
+    assert rmq(*words).code == ExitCode.USAGE  # no terminal to confirm on
+    done = rmq(*words, "--create-group", "--yes", "--json").json
+    assert done["moved"] == len(plan["queues"])
+    rest = rmq("consume", filled, "-g", group, "-c", "25", "-f", "%v\\n", *there).out.split()
+    assert sorted(map(int, consumed + rest)) == list(range(COUNT))
+
+
+def test_a_group_that_runs_at_the_target(rmq: Run, filled: str) -> None:
+    copy, group = f"{filled}-copy", f"G_{filled}"
+    rmq("topic", "create", copy, "--queues", "4")
+    rmq("copy", filled, copy)
+    assert rmq("consume", filled, "-g", group, "--from", "start", "-c", "15").code == 0
+    words = (*RMQ, "consume", copy, "-g", group, "--from", "start")
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        result = rmq("offsets", "clone", group, group, filled, "--by-time", "--to-topic", copy, "--yes")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert result.code == ExitCode.FAILED
+    assert f"group {group} has 1 running client at " in result.err and "stop them first" in result.err
+
+
+def test_offsets_elsewhere_need_a_translation(rmq: Run, filled: str) -> None:
+    clone = ("offsets", "clone", "g", "h", filled)
+    assert "translate them with --by-time" in rmq(*clone, "--to-topic", "x").err
+    assert "name another one, or omit --by-time" in rmq(*clone, "--by-time").err

@@ -38,7 +38,7 @@ def warn_of_clocks(settings: Settings, text: str | None) -> None:
     now = now_ms()
     times = sorted(parse_time(one, now) for one in spans)
     span = (times[-1] if len(times) > 1 else now) - times[0]
-    for name, skew in sorted(run_async(lambda: _skews(settings)).items()):
+    for name, skew in sorted(run_async(lambda: clock_skews(settings)).items()):
         if abs(skew) > span:
             seconds = abs(skew) // 1000
             warn(
@@ -47,7 +47,7 @@ def warn_of_clocks(settings: Settings, text: str | None) -> None:
             )
 
 
-async def _skews(settings: Settings) -> dict[str, int]:
+async def clock_skews(settings: Settings) -> dict[str, int]:
     """Return how far the clocks of brokers are ahead of ours, in ms, by name of the broker."""
     from rmqcli.client import Admin, ClientError
     from rmqcli.doctor.brokers import skew_ms

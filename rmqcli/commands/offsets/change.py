@@ -13,6 +13,7 @@ from rmqcli.cli.options import TopicArgument, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
+from rmqcli.cli.target_options import ToCluster
 from rmqcli.commands.common.admin import warn_of_clocks, with_admin
 from rmqcli.commands.offsets.app import CreateGroupOption, DryRunOption, WaitOption, app, check_group_name
 from rmqcli.render.text import listed
@@ -103,6 +104,18 @@ def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, 
     return group, topic, ResetTarget(*parse_target(to, now_ms()))
 
 
+ByTimeOption = Annotated[
+    bool,
+    Option("--by-time", help="Translate the offsets for another topic or cluster with the same messages."),
+]
+MarginOption = Annotated[
+    float,
+    Option("--margin", metavar="SECONDS", min=0, help="Begin earlier by this time where store times decide."),
+]
+ToTopicOption = Annotated[
+    str | None,
+    Option("--to-topic", metavar="TOPIC", help="Topic to translate to, by default of the same name."),
+]
 FromArgument = Annotated[str, Argument(metavar="FROM", help="Group to copy the offsets from.")]
 ToArgument = Annotated[str, Argument(metavar="TO", help="Group to copy the offsets to.")]
 
@@ -111,15 +124,24 @@ ToArgument = Annotated[str, Argument(metavar="TO", help="Group to copy the offse
     app,
     "clone",
     example="""rmq offsets clone billing billing-v2 orders --dry-run
-rmq offsets clone billing billing-v2 orders --yes""",
+rmq offsets clone billing billing-v2 orders --yes
+rmq offsets clone billing billing orders --by-time --to-profile dr""",
     rows=Rows.DOCUMENT,
-    panels={"Running clients": "--wait"},
+    panels={
+        "Running clients": "--wait",
+        "Another topic": "--by-time --margin --to-topic --to-namesrv --to-profile",
+    },
 )
 def clone(
     settings: Settings,
     source: FromArgument,
     target: ToArgument,
     topic: TopicArgument,
+    by_time: ByTimeOption = False,
+    margin: MarginOption = 60.0,
+    to_topic: ToTopicOption = None,
+    *,
+    cluster: ToCluster,
     wait: WaitOption = 30.0,
     create_group: CreateGroupOption = False,
     dry_run: DryRunOption = False,
@@ -132,10 +154,21 @@ def clone(
     not the committed ones. Running clients of the target group must be stopped first, unless all brokers can
     reset single queues (5.x, `rmq up`). Prints the path of a file that restores the old offsets with `rmq
     offsets reset --undo`.
+
+    --by-time gives the offsets of another topic, so that a group moves with it and skips no message: that of
+    the copy where `rmq copy` has copied queue to queue, elsewhere the first message stored since the group
+    stopped, less --margin. The plan shows which. The group must not run at the target.
     """
     from rmqcli.client import ResetTarget
-    from rmqcli.commands.offsets.steps import Reset, Way
+    from rmqcli.commands.offsets.steps import Move, Reset, Way
 
+    if by_time:
+        check_group_name(target)
+        moved = Move(settings, cluster.settings(settings), source, topic, to_topic or topic)
+        moved.run(target, round(margin * 1000), Way(wait, dry_run, yes, create_group))
+        return
+    if cluster.is_given or to_topic is not None:
+        raise usage_error("offsets mean nothing in another topic or cluster: translate them with --by-time")
     if source == target:
         raise usage_error(f"FROM and TO are both {source}: specify two groups")
     check_group_name(target)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rmqcli.cli.errors import Ended
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.client import (
     Admin,
@@ -29,8 +31,9 @@ from rmqcli.client import (
 from rmqcli.client.wire.addresses import name_servers
 from rmqcli.codec.edited import unmarked
 from rmqcli.codec.message_queue import MessageQueue
-from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.admin import clock_skews, with_admin
 from rmqcli.commands.common.outcome import agreed, confirm, partial_code, say_done
+from rmqcli.copying.positions import Translated, translated
 from rmqcli.render import Column, Output
 from rmqcli.render.output import note, warn
 from rmqcli.render.table import BROKER, QUEUE, objects, show_rows
@@ -149,12 +152,33 @@ PLAN_COLUMNS = (
 )
 
 
+class Origin(NamedTuple):
+    """The way by which an offset was translated, and what it was translated from."""
+
+    by: str
+    source: str
+
+
+Origins = Mapping[MessageQueue, Origin]
+_NO_ORIGINS: Origins = MappingProxyType({})
+_ORIGIN_COLUMNS = (Column("BY", "by"), Column("SOURCE", "source", whole=True))
+
+
+def _table(plan: ResetPlan, origins: Origins) -> tuple[tuple[Column, ...], list[list[Any]]]:
+    rows = [plan_row(step) for step in plan.queues]
+    if not origins:
+        return PLAN_COLUMNS, rows
+    return (*PLAN_COLUMNS, *_ORIGIN_COLUMNS), [
+        [*row, *origins[step.queue]] for row, step in zip(rows, plan.queues, strict=True)
+    ]
+
+
 def plan_row(step: QueueReset) -> list[Any]:
     """Return the values of PLAN_COLUMNS."""
     return [step.queue.broker_name, step.queue.queue_id, step.old, step.new, step.replayed, step.skipped]
 
 
-def document(plan: ResetPlan) -> dict[str, Any]:
+def document(plan: ResetPlan, origins: Origins = _NO_ORIGINS) -> dict[str, Any]:
     """Return the JSON document of a plan. `limited` counts queues that do not have the wanted offset."""
     return {
         "group": plan.group,
@@ -165,7 +189,7 @@ def document(plan: ResetPlan) -> dict[str, Any]:
         "skipped": plan.skipped,
         "changed": len(plan.changed),
         "limited": sum(step.wanted is not None for step in plan.queues),
-        "queues": objects(PLAN_COLUMNS, map(plan_row, plan.queues)),
+        "queues": objects(*_table(plan, origins)),
     }
 
 
@@ -250,9 +274,18 @@ class Reset:
     """One reset, from the plan to the result."""
 
     def __init__(
-        self, settings: Settings, group: str, topic: str, target: ResetTarget, *, queue_id: int | None
+        self,
+        settings: Settings,
+        group: str,
+        topic: str,
+        target: ResetTarget,
+        *,
+        queue_id: int | None,
+        origins: Origins = _NO_ORIGINS,
     ) -> None:
+        """`origins` has an entry for each queue whose offset was translated."""
         self._settings = settings
+        self._origins = origins
         self._request = (group, topic, target)
         self._queue_id = queue_id
         self._output = Output()
@@ -299,9 +332,9 @@ class Reset:
         """
         if self._settings.json:
             if way.dry_run:
-                self._output.json(document(plan) | {"dryRun": True})
+                self._output.json(document(plan, self._origins) | {"dryRun": True})
             return
-        show_rows(self._settings, PLAN_COLUMNS, list(map(plan_row, plan.queues)))
+        show_rows(self._settings, *_table(plan, self._origins))
         self._output.flush()
         where = self._missing if way.create_group else self._refusing
         for line in plan_lines(plan, missing=where, create=way.create_group):
@@ -347,7 +380,9 @@ class Reset:
             warn(line)
         if self._settings.json:
             undo = None if path is None else str(path)
-            self._output.json(document(plan) | {"online": result.online, "moved": moved, "undo": undo})
+            self._output.json(
+                document(plan, self._origins) | {"online": result.online, "moved": moved, "undo": undo}
+            )
         elif plan.changed:
             self._say_moved(plan, moved, path)
         if not result.complete:
@@ -365,6 +400,75 @@ class Reset:
             note(f"undo with: {undo_command(path, self._settings)}")
         else:
             note(f"no undo: group {plan.group} had no offsets on topic {plan.topic}")
+
+
+class Move:
+    """A group whose offsets on a topic are translated to another topic or cluster."""
+
+    def __init__(self, settings: Settings, target: Settings, group: str, topic: str, to_topic: str) -> None:
+        self._settings = settings
+        self._target = target
+        self._group = group
+        self._topic = topic
+        self._to_topic = to_topic
+
+    def run(self, to_group: str, margin_ms: int, way: Way) -> None:
+        """Translate the offsets and carry out the reset of `to_group`."""
+        if (self._topic, self._settings) == (self._to_topic, self._target):
+            raise usage_error(f"topic {self._topic} of the same cluster: name another one, or omit --by-time")
+        found = run_async(lambda: self._translated(to_group, margin_ms))
+        if not found:
+            raise CommandError(f"group {self._group} has nothing to translate to topic {self._to_topic}")
+        origins = {one.queue: _origin(one) for one in found}
+        exact = {one.queue: one.offset for one in found}
+        job = Reset(
+            self._target,
+            to_group,
+            self._to_topic,
+            ResetTarget("exact", exact=exact),
+            queue_id=None,
+            origins=origins,
+        )
+        job.run(way, f"set the offsets of group {to_group} on topic {self._to_topic}?")
+
+    async def _translated(self, to_group: str, margin_ms: int) -> list[Translated]:
+        from rmqcli.client import PullConsumer
+
+        async with (
+            Admin(**self._settings.client_options) as admin,
+            PullConsumer(instance=admin.instance) as source,
+            Admin(**self._target.client_options) as target_admin,
+            PullConsumer(instance=target_admin.instance) as target,
+        ):
+            if running := await target_admin.clients.consumer_ids(to_group, self._to_topic):
+                raise CommandError(
+                    f"group {to_group} has {many(len(running), 'running client')} at {self._target.namesrv}: "
+                    "stop them first; they would commit offsets of their own"
+                )
+            positions = await admin.offsets.positions(self._group, self._topic)
+            clients = await admin.clients.consumer_ids(self._group, self._topic)
+            if clients:
+                warn(
+                    f"group {self._group} has {many(len(clients), 'running client')} at {self._settings.namesrv}: "
+                    "messages that they consume from now on will be consumed again"
+                )
+            behind = await self._behind_ms()
+            return await translated(
+                source, target, positions, self._to_topic, margin_ms=margin_ms, behind_ms=behind
+            )
+
+    async def _behind_ms(self) -> int:
+        """Return how far the clocks of the target are behind those of the source."""
+        ours, theirs = await clock_skews(self._settings), await clock_skews(self._target)
+        return max(ours.values(), default=0) - min(theirs.values(), default=0)
+
+
+def _origin(one: Translated) -> Origin:
+    if one.source is None:
+        return Origin(
+            "time", datetime.fromtimestamp(one.at / 1000).astimezone().isoformat(timespec="milliseconds")
+        )
+    return Origin("copy", f"{one.source.broker_name}:{one.source.queue_id} at {one.at}")
 
 
 async def _refusing(admin: Admin, brokers: Collection[str]) -> tuple[str, ...]:
