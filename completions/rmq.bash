@@ -503,9 +503,9 @@ _rmq_describe() {
             paths="yes"
             ;;
         "export")
-            options+=" --out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --sort --bloom-filter --table --follow --every"
-            values+=" --out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --bloom-filter --table --every"
-            files+=" --out --store --schema --mask-key-file"
+            options+=" --out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --registry --registry-auth --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --sort --bloom-filter --table --quarantine --follow --every"
+            values+=" --out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --registry --registry-auth --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --bloom-filter --table --quarantine --every"
+            files+=" --out --store --schema --registry-auth --mask-key-file"
             specs+=" -T:topics --topic:topics -o:=start,end --offset:=start,end --decode:=json,avro,avro-single-object,avro-confluent,protobuf --on-error:=fail,null,column --partition-by:=topic,day,hour,queue --compression:=zstd,snappy,gzip,lz4,brotli,none"
             ;;
         "import")

@@ -73,6 +73,8 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "PackageError": ExitCode.USAGE,
         "MaskError": ExitCode.USAGE,
         "TableMismatch": ExitCode.USAGE,
+        "RegistryDenied": ExitCode.NOT_PERMITTED,
+        "RegistryUnreachable": ExitCode.NO_CONNECTION,
         "StorageNotFound": ExitCode.NOT_FOUND,
         "StorageDenied": ExitCode.NOT_PERMITTED,
         "StorageUnreachable": ExitCode.NO_CONNECTION,

@@ -27,6 +27,18 @@ class SchemaError(ExportError):
     """A schema of bodies cannot be used, or the format is unknown. Nothing was read."""
 
 
+class RegistryError(ExportError):
+    """The schema registry refused, or is none."""
+
+
+class RegistryDenied(RegistryError):
+    """The credentials for the schema registry are missing, wrong or not sufficient."""
+
+
+class RegistryUnreachable(RegistryError):
+    """The schema registry does not respond."""
+
+
 class DecodeError(ExportError):
     """A body does not fit the schema, and the export is to end at the first such body."""
 

@@ -14,7 +14,16 @@ from rmqcli.export.from_store.queue_check import count_entries, require_rows, re
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange
 from rmqcli.export.output.folder import Destination
-from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, QueueKey, QueueSpan, StoreEntry, merged
+from rmqcli.export.output.manifest import (
+    ASIDE,
+    FileEntry,
+    Manifest,
+    Origin,
+    QueueKey,
+    QueueSpan,
+    StoreEntry,
+    merged,
+)
 from rmqcli.render.output import warn
 
 
@@ -41,7 +50,8 @@ class ExportSummary(NamedTuple):
     """The files that a run added: `size` in bytes, `seconds` of wall time.
 
     `failed` are unfinished queues, `damaged` stores that were left out, and `lost` says which messages were
-    removed before they could be exported. The bodies of `undecoded` rows could not be decoded.
+    removed before they could be exported. The bodies of `undecoded` rows could not be decoded, nor those of
+    `quarantined` ones, which are not among `rows`.
     """
 
     out: str
@@ -53,13 +63,20 @@ class ExportSummary(NamedTuple):
     damaged: tuple[DamagedStore, ...] = ()
     lost: tuple[str, ...] = ()
     undecoded: int = 0
+    quarantined: int = 0
 
 
-def _summary(into: Destination, added: Sequence[FileEntry], started: float) -> ExportSummary:
-    rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
-    undecoded = sum(file.undecoded for file in added)
+def _summary(
+    into: Destination, added: Sequence[FileEntry], written: Sequence[FileEntry], started: float
+) -> ExportSummary:
     return ExportSummary(
-        into.shown, len(added), rows, size, time.perf_counter() - started, undecoded=undecoded
+        into.shown,
+        len(added),
+        sum(file.rows for file in added),
+        sum(file.bytes for file in added),
+        time.perf_counter() - started,
+        undecoded=sum(file.undecoded for file in added),
+        quarantined=sum(file.rows for file in written if file.path.startswith(ASIDE)),
     )
 
 
@@ -94,7 +111,7 @@ def run_stores_export(
             damaged.append(DamagedStore(one.store, error))
     if len(damaged) == len(wanted):
         raise damaged[0].error
-    summary = _summary(into, into.commit(entries, ends=ends), started)
+    summary = _summary(into, into.commit(entries, ends=ends), entries, started)
     return summary._replace(damaged=tuple(damaged), lost=tuple(lost))
 
 
@@ -177,6 +194,6 @@ def commit_topic(
     if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:
         raise failed[0].error
     reached = [QueueSpan(*_key(end.wanted), end.wanted.begin, end.reached, 0) for end in ends]
-    summary = _summary(into, into.commit(entries, reached), started)
+    summary = _summary(into, into.commit(entries, reached), entries, started)
     removed = (text for end in ends for text in end.lost)
     return summary._replace(failed=tuple(failed), lost=(*lost, *removed))

@@ -52,6 +52,7 @@ def test_json(export: Run, tmp_path: Path) -> None:
         "damaged",
         "lost",
         "undecoded",
+        "quarantined",
     ]
     assert (said["rows"], said["files"]) == (1500, 1)
 

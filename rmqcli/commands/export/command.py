@@ -49,8 +49,8 @@ rmq export --topic '*' --table 'delta:s3://lake/{topic}' --follow
 rmq export --topic orders --out orders/ --partition-by day --resume""",
     panels={
         "Selection": "--queue --tag --verify",
-        "Content": "--decode --schema --on-error --sample --mask --mask-key-file",
-        "Tables": "--table --follow --every",
+        "Content": "--decode --schema --registry --registry-auth --on-error --sample --mask --mask-key-file",
+        "Tables": "--table --quarantine --follow --every",
         "Spark": "--spark --master --conf",
         "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size "
         "--sort --bloom-filter",
@@ -167,6 +167,7 @@ def export(
     table.check(out, topics, layout.partitions, spark=spark.spark)
     session = spark.session(verbose=settings.verbose)
     require(*(["spark", "numpy", "pyarrow", "pyspark"] if spark.spark else ["export", "numpy", "pyarrow"]))
+    jobs = transforming.jobs(jobs, store, spark=spark.spark, again=resume and out is not None)
     wanted = parse_range(range_text, now_ms())
     warn_of_clocks(settings, None if store else range_text)
     if resume and wanted.last is not None:
@@ -175,7 +176,7 @@ def export(
         raise usage_error(f"--follow has no end: -o {range_text} has one")
     if table.follow and store and wanted.only_new:
         raise usage_error("--follow of a store begins at an offset or a time, not at the end")
-    files = layout.layout(transforming.transform())
+    files = layout.layout(transforming.transform(quarantine=table.quarantine is not None))
     if place is not None:
         refuse_existing(place, resume=resume)
     if table.follow and store and any(map(is_pattern, topics)):

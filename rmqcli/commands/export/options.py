@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ from typer import Option
 
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import OptionGroup
+from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.export import Layout
@@ -147,6 +148,16 @@ class TableOptions(OptionGroup):
         ),
     ] = None
 
+    quarantine: Annotated[
+        str | None,
+        Option(
+            "--quarantine",
+            metavar="TABLE",
+            help="With --table and --decode: add messages whose body cannot be decoded to this table instead, or to "
+            "Parquet files in this folder, with the reason.",
+        ),
+    ] = None
+
     follow: Annotated[
         bool,
         Option("--follow", help="With --table: continue, with a commit whenever there are new messages."),
@@ -178,6 +189,10 @@ class TableOptions(OptionGroup):
             raise usage_error("specify where to export to: --out DIR or --table TABLE")
         if self.is_for_each_topic and not topics:
             raise usage_error("--table with {topic} requires --topic, which may be a pattern such as '*'")
+        if self.quarantine is not None and self.table is None:
+            raise usage_error("--quarantine requires --table")
+        if self.quarantine is not None and self.quarantine == self.table:
+            raise usage_error("--quarantine must not be the table itself")
         if self.table is None and (self.follow or self.every is not None):
             raise usage_error("--follow and --every require --table")
         if self.every is not None and not self.follow:
@@ -224,6 +239,19 @@ class Transforming(OptionGroup):
             "protoc and a message in it.",
         ),
     ] = None
+    registry: Annotated[
+        str | None,
+        Option(
+            "--registry",
+            metavar="URL",
+            help="Instead of --decode: add the column value, the body typed by the schema of this registry (Confluent's "
+            "API) that the body names.",
+        ),
+    ] = None
+    registry_auth: Annotated[
+        Path | None,
+        Option("--registry-auth", metavar="FILE", help="With --registry: USER:PASSWORD, or a bearer token."),
+    ] = None
     on_error: Annotated[
         str | None,
         Option(
@@ -257,12 +285,13 @@ class Transforming(OptionGroup):
         Option("--mask-key-file", metavar="FILE", help="Key of hashes (HMAC-SHA256); without it, SHA-256."),
     ] = None
 
-    def transform(self) -> Transform:
+    def transform(self, *, quarantine: bool) -> Transform:
         """Return the transform. Raises usage errors, and SchemaError for a schema that cannot be used."""
         from rmqcli.export.transform.transform import Transform, parse_sample
 
+        self._check_registry()
         sample = None if self.sample is None else parse_sample("--sample", self.sample)
-        return Transform(sample, self._decoding(), self._masks())
+        return Transform(sample, self._decoding(quarantine=quarantine), self._masks())
 
     def _masks(self) -> Masks | None:
         from rmqcli.export.transform.masking import parse_masks, read_key
@@ -272,15 +301,47 @@ class Transforming(OptionGroup):
                 raise usage_error("--mask-key-file requires --mask FIELD:hash")
             return None
         key = b"" if self.mask_key_file is None else read_key(self.mask_key_file)
-        return parse_masks(self.mask, key, has_value=self.decode is not None)
+        return parse_masks(self.mask, key, has_value=self.decode is not None or self.registry is not None)
 
-    def _decoding(self) -> Decoding | None:
-        from rmqcli.export.transform.decoding import FAIL, read_decoding
+    def _decoding(self, *, quarantine: bool) -> Decoding | None:
+        from rmqcli.export.transform.decoding import FAIL, QUARANTINE, read_decoding
 
-        if self.decode is None:
-            if self.schema is not None or self.on_error is not None:
-                raise usage_error("--schema and --on-error require --decode")
+        if quarantine and self.on_error is not None:
+            raise usage_error("--quarantine and --on-error cannot be combined")
+        on_error = self.on_error or FAIL
+        if self.registry is not None:
+            if self.decode is not None or self.schema is not None:
+                raise usage_error("--registry replaces --decode and --schema")
+            require("decode", "fastavro", "google.protobuf")
+            from rmqcli.export.transform.registered import read_registry
+
+            found = read_registry(self.registry, self.registry_auth, on_error)
+        elif self.decode is not None:
+            if self.schema is None:
+                raise usage_error("--decode requires --schema FILE")
+            found = read_decoding(self.decode, self.schema, on_error)
+        elif self.schema is not None or self.on_error is not None or quarantine:
+            raise usage_error("--schema, --on-error and --quarantine require --decode or --registry")
+        else:
             return None
-        if self.schema is None:
-            raise usage_error("--decode requires --schema FILE")
-        return read_decoding(self.decode, self.schema, self.on_error or FAIL)
+        return replace(found, on_error=QUARANTINE) if quarantine else found
+
+    def jobs(self, jobs: int | None, store: Sequence[Path] | None, *, spark: bool, again: bool) -> int | None:
+        """Return the number of processes that read stores: only one can let columns grow."""
+        if self.registry is None:
+            return jobs
+        if spark or (jobs or 1) > 1:
+            raise usage_error(
+                "--registry cannot be combined with --spark or --jobs: columns grow in one process"
+            )
+        if again:
+            raise usage_error("--registry with --resume requires --table: the columns of --out do not grow")
+        return 1 if store else None
+
+    def _check_registry(self) -> None:
+        if self.registry_auth is not None and self.registry is None:
+            raise usage_error("--registry-auth requires --registry")
+        if self.registry is not None and any(mask.startswith("value") for mask in self.mask or ()):
+            raise usage_error(
+                "--mask of value requires --schema: the fields of --registry are not known before"
+            )

@@ -16,7 +16,7 @@ def show(settings: Settings, summary: ExportSummary) -> None:
     from rmqcli.render import Output
     from rmqcli.render.text import duration, many, size, tsv_line
 
-    out, files, rows, written, seconds, failed, damaged, lost, undecoded = summary
+    out, files, rows, written, seconds, failed, damaged, lost, undecoded, quarantined = summary
     if settings.json:
         facts = {
             "out": out,
@@ -28,6 +28,7 @@ def show(settings: Settings, summary: ExportSummary) -> None:
             "damaged": [{"store": str(one.store), "reason": str(one.error)} for one in damaged],
             "lost": list(lost),
             "undecoded": undecoded,
+            "quarantined": quarantined,
         }
         Output().json(facts)
     elif settings.terminal:
@@ -41,9 +42,11 @@ def show(settings: Settings, summary: ExportSummary) -> None:
         warn(f"{one.store}: nothing exported: {one.error}")
     if undecoded:
         warn(f"{many(undecoded, 'body')} did not decode: value is null")
+    if quarantined:
+        warn(f"{many(quarantined, 'body')} did not decode: added to the quarantine")
     if failed or damaged:
         warn(remedy(summary))
-    elif not rows:
+    elif not rows and not quarantined:
         warn("no messages in this range")
 
 

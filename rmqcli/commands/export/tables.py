@@ -21,6 +21,7 @@ from rmqcli.render.output import Output, warn
 if TYPE_CHECKING:
     from rmqcli.client import PullConsumer
     from rmqcli.export import ExportSummary, Layout, StoreRows
+    from rmqcli.export.tables.quarantine import Quarantine
     from rmqcli.export.tables.run import TableRun
     from rmqcli.export.tables.table import Table
     from rmqcli.grammar.offset_range import OffsetRange
@@ -60,29 +61,36 @@ class _Work(NamedTuple):
     table: Table
     layout: Layout
     resume: bool
+    quarantine: Quarantine | None
 
 
 def export_to_table(
     settings: Settings, source: Source, options: TableOptions, layout: Layout, *, resume: bool
 ) -> None:
     """Add rows to each table in one commit. Report what was committed, even after Ctrl-C."""
-    from rmqcli.export.tables.naming import PACKAGES, format_of, name_for, table_of
+    from rmqcli.export.tables.naming import PACKAGES, format_of, name_for, quarantine_of, table_of
 
-    name = options.table
+    name, aside = options.table, options.quarantine
     assert name is not None
     by = "hour" if "hour" in layout.partition_by else "day"
     require("table", PACKAGES[format_of(name)])
+    if aside is not None and aside.partition(":")[0] in PACKAGES:
+        require("table", PACKAGES[format_of(aside, "--quarantine")])
     if not settings.verbose:
         _silence()
     is_one = not options.is_for_each_topic
     told = _Told(settings, table_of(name, by).shown if is_one else name)
     try:
         if is_one:
-            _export_to_one(_Work(settings, source, table_of(name, by), layout, resume), told, options.period)
+            quarantine = None if aside is None else quarantine_of(aside)
+            work = _Work(settings, source, table_of(name, by), layout, resume, quarantine)
+            _export_to_one(work, told, options.period)
         else:
 
             def work_of(topic: str) -> _Work:
-                return _Work(settings, source.of(topic), table_of(name_for(name, topic), by), layout, resume)
+                quarantine = None if aside is None else quarantine_of(name_for(aside, topic))
+                table = table_of(name_for(name, topic), by)
+                return _Work(settings, source.of(topic), table, layout, resume, quarantine)
 
             _export_to_each(_Tables(settings, source, work_of, told), told, options.period)
     except BaseException as error:
@@ -241,7 +249,7 @@ class _Told:
     def add(self, summary: ExportSummary) -> None:
         for table in (self._table, summary.out):
             self._outages.pop(table, None)
-        if summary.rows or summary.failed or summary.damaged or summary.lost:
+        if summary.rows or summary.quarantined or summary.failed or summary.damaged or summary.lost:
             show(self._settings, summary)
             Output().flush()
 
@@ -273,7 +281,8 @@ def _add_stores(work: _Work, told: _Told) -> ExportSummary:
     from rmqcli.export.tables.run import attempts
 
     stores = work.source.stores or []
-    for run in attempts(work.table, stores_origin(stores), work.layout, resume=work.resume):
+    origin = stores_origin(stores)
+    for run in attempts(work.table, origin, work.layout, resume=work.resume, quarantine=work.quarantine):
         told.begin(run)
         with run, working(stores, work.source.jobs) as (advance, workers):
             return write_stores(stores, run, advance, workers=workers)
@@ -298,7 +307,7 @@ async def _add_new(consumer: PullConsumer, work: _Work, told: _Told) -> ExportSu
     from rmqcli.render.progress import progress
 
     origin = Origin((), text_of(work.source.topics))
-    for run in attempts(work.table, origin, work.layout, resume=work.resume):
+    for run in attempts(work.table, origin, work.layout, resume=work.resume, quarantine=work.quarantine):
         told.begin(run)
         with run:
             # Only after the offsets of the table are read: whatever others add from now on comes after the ranges.

@@ -83,16 +83,20 @@ class LocalPlace(NamedTuple):
         return self.folder / f"{name}{UNFINISHED}"
 
     def open(self, name: str) -> Any:
-        """Open an unfinished file for reading."""
+        """Open a file for reading, finished or not."""
         from pyarrow.fs import LocalFileSystem
 
-        return LocalFileSystem().open_input_file(str(self.unfinished(name)))
+        return LocalFileSystem().open_input_file(str(self._there(name)))
+
+    def _there(self, name: str) -> Path:
+        return finished if (finished := self.folder / name).exists() else self.unfinished(name)
 
     def size(self, name: str) -> int:
-        return self.unfinished(name).stat().st_size
+        return self._there(name).stat().st_size
 
     def finish(self, name: str) -> None:
-        self.unfinished(name).rename(self.folder / name)
+        """Give a file its final name, if it does not have it yet."""
+        self._there(name).rename(self.folder / name)
 
     def drop(self, prefix: str) -> None:
         drop_files(self.folder, prefix)

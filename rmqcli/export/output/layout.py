@@ -99,7 +99,7 @@ class Layout:
     def shape(self, table: Any) -> Any:
         if BODY_TEXT in self.names:
             table = table.append_column(BODY_TEXT, _texts(table["body"]))
-        return table.select(self.names)
+        return table.select([name for name in self.names if name in table.column_names])
 
 
 EVERYTHING = Layout()

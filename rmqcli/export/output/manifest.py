@@ -231,6 +231,10 @@ class Origin(NamedTuple):
         return ", ".join(store.path for store in self.stores) or self.topic or ""
 
 
+ASIDE = "aside/"
+"""The beginning of the names of files with rows whose body does not decode, which are in another place."""
+
+
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
     """A Parquet file; `path` is relative to the folder, `bytes` its size.
 

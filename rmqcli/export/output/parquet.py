@@ -18,8 +18,9 @@ from pyarrow import parquet
 from rmqcli.codec.scan.arrow_arrays import select, size_of
 from rmqcli.export.output.folder import Place
 from rmqcli.export.output.layout import BLOOM_FILTERS, PARTITIONS, Layout
-from rmqcli.export.output.manifest import SpanTally
+from rmqcli.export.output.manifest import ASIDE, SpanTally
 from rmqcli.export.output.order import in_order, sorting_columns
+from rmqcli.export.transform.decoding import VALUE
 
 
 class Output(NamedTuple):
@@ -42,7 +43,24 @@ class Output(NamedTuple):
         return self.layout.sort or not self.of_store
 
     def open(self) -> Files:
+        if isinstance(self.place, TwoPlaces):
+            return SortedFiles(self, self.place)
         return PartitionedFiles(self) if self.layout.partition_by else ParquetFiles(self)
+
+
+class TwoPlaces(NamedTuple):
+    """The place of rows whose body decodes, and, with a layout of its own, that of the others."""
+
+    kept: Place
+    aside: Place
+    layout: Layout
+
+    @property
+    def shown(self) -> str:
+        return self.kept.shown
+
+    def create(self, name: str) -> Any:
+        return self.kept.create(name)
 
 
 class ParquetFiles:
@@ -81,6 +99,9 @@ class ParquetFiles:
     def add(self, batch: Any) -> None:
         """Add a transformed batch."""
         if batch.num_rows:
+            if self._schema is not None and _is_grown(self._schema, batch.schema):
+                self.hand_over()
+                self._schema = None
             self._schema = self._schema or batch.schema
             self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
             self.gathered_bytes += size_of(batch)
@@ -89,6 +110,8 @@ class ParquetFiles:
 
     def hand_over(self) -> None:
         self._settle()
+        if not self._gathered:
+            return
         group = self._gathered, self.gathered_bytes
         self._gathered, self.gathered_bytes = [], 0
         if self._thread is None:
@@ -106,6 +129,8 @@ class ParquetFiles:
         ordered = in_order(batches) if self._output.sorts else pa.Table.from_batches(batches)
         table = ordered.unify_dictionaries()
         shaped = self._layout.shape(table)
+        if self._writer is not None and not self._writer.schema.equals(shaped.schema):
+            self._end_file()  # typed bodies have more fields from here on
         self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
         self._tally.add(table, self._layout.transform.undecoded(table))
         self._file_bytes += size
@@ -140,6 +165,12 @@ class ParquetFiles:
                 self._write_group(self._gathered, self.gathered_bytes)
 
 
+def _is_grown(there: Any, now: Any) -> bool:
+    """Return True if typed bodies have other fields than before."""
+    fields = [schema.field(VALUE) if VALUE in schema.names else None for schema in (there, now)]
+    return bool(fields[0] != fields[1])
+
+
 class PartitionedFiles:
     """Writes a series of files for each partition, with a bounded number of open files and bounded memory."""
 
@@ -158,8 +189,10 @@ class PartitionedFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        transformed = self._layout.transform.apply(batch)
-        for folder, part in _partitions(transformed, self._layout.partition_by):
+        self.add(self._layout.transform.apply(batch))
+
+    def add(self, batch: Any) -> None:
+        for folder, part in _partitions(batch, self._layout.partition_by):
             self._files(folder).add(part)
         while sum(files.gathered_bytes for files in self._open.values()) > self._layout.gathered_bytes:
             max(self._open.values(), key=lambda files: files.gathered_bytes).hand_over()
@@ -189,7 +222,38 @@ class PartitionedFiles:
                 stack.callback(files.__exit__, kind, error, trace)
 
 
-Files = ParquetFiles | PartitionedFiles
+class SortedFiles:
+    """Writes rows whose body decodes to one place and the others to another, where names begin with ASIDE."""
+
+    def __init__(self, output: Output, places: TwoPlaces) -> None:
+        self._transform = output.layout.transform
+        self._kept = output._replace(place=places.kept).open()
+        self._aside = output._replace(place=places.aside, layout=places.layout).open()
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._kept.names, *(ASIDE + name for name in self._aside.names)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, batch: Any) -> None:
+        kept, aside = self._transform.sorted_out(batch)
+        self._kept.add(kept)
+        self._aside.add(aside)
+
+    def add(self, batch: Any) -> None:
+        self._kept.add(batch)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with ExitStack() as stack:
+            for files in (self._kept, self._aside):
+                stack.callback(files.__exit__, kind, error, trace)
+
+
+Files = ParquetFiles | PartitionedFiles | SortedFiles
 
 
 def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

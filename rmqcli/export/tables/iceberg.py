@@ -81,12 +81,13 @@ class DataPlace(NamedTuple):
 
     def _unfinished(self, name: str) -> str:
         """Return the path used until `finish`. In a storage, a file appears only when it is complete."""
-        return self.path(name) + UNFINISHED * self._is_local
+        path = self.path(name)
+        return path + UNFINISHED * (self._is_local and not _local(path).exists())
 
     def finish(self, name: str) -> None:
+        """Give a file of a local folder its final name, if it does not have it yet."""
         if self._is_local:
-            path = _local(self.path(name))
-            path.with_name(path.name + UNFINISHED).rename(path)
+            _local(self._unfinished(name)).rename(_local(self.path(name)))
 
     def drop(self, prefix: str) -> None:
         """Remove files of a local folder. Those in a storage are left to `remove_orphan_files`."""

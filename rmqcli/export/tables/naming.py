@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from rmqcli.export.errors import TableMismatch
+from rmqcli.export.output.storage import location
+from rmqcli.export.tables.quarantine import FolderTable, Quarantine
 from rmqcli.export.tables.table import Table
+from rmqcli.grammar.values import local_path
 
 PACKAGES: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """Formats, and the packages that they require."""
 
 
-def format_of(name: str) -> str:
+def format_of(name: str, option: str = "--table") -> str:
     """Return the format of a table name.
 
     Raises TableMismatch unless a name begins with a format and continues.
     """
     kind, separator, rest = name.partition(":")
     if kind not in PACKAGES or not separator or not rest:
-        raise TableMismatch(f"--table {name}: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME")
+        raise TableMismatch(f"{option} {name}: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME")
     return kind
+
+
+def is_folder(name: str) -> bool:
+    """Return whether the name of a quarantine is that of a folder, also in a storage."""
+    return name.partition(":")[0] not in PACKAGES
+
+
+def quarantine_of(name: str) -> Quarantine:
+    """Return the quarantine of a name. Raises TableMismatch and GrammarError."""
+    if is_folder(name):
+        out = location("--quarantine", name)
+        return Quarantine(FolderTable(out), str(out.resolve() if isinstance(out, Path) else out))
+    kind, rest = format_of(name, "--quarantine"), name.partition(":")[2]
+    if kind == "delta" and ("://" not in rest or rest.startswith("file:")):
+        rest = str(local_path(rest).resolve())
+    return Quarantine(table_of(name), f"{kind}:{rest}")
 
 
 def table_of(name: str, by: str = "day") -> Table:

@@ -20,6 +20,15 @@ from rmqcli.export.transform.transform import NOTHING, Transform
 PROPERTY = "rmq.offsets"
 
 
+class Batch(msgspec.Struct, frozen=True, rename="camel"):
+    """The files of a run in the quarantine `table`. `chain` is the first such run on the main table."""
+
+    chain: str
+    run: str
+    table: str
+    files: list[str]
+
+
 class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The end of a table's content: queue offsets by topic, broker ("": unknown) and queue id.
 
@@ -38,6 +47,10 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The last record of each queue: its queue offset and its commit-log offset."""
     required: list[str] | None = None
     """The fields of `value` that every schema so far required; None: bodies were never decoded."""
+    batch: Batch | None = None
+    """The last rows for the quarantine, which this commit has decided on; they are added there after it."""
+    done: dict[str, str] = {}
+    """In a quarantine: the run of the last batch that was added, by chain."""
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
@@ -111,7 +124,13 @@ def advanced(
     logs = {key: end for key, end in logs.items() if end}
     required = _required(before.required if before else None, transform.required)
     return Progress(
-        run, queues=queues, commit_logs=logs, last=lasts, required=required, **selection(origin, transform)
+        run,
+        queues=queues,
+        commit_logs=logs,
+        last=lasts,
+        required=required,
+        batch=before.batch if before else None,
+        **selection(origin, transform),
     )
 
 

@@ -102,7 +102,8 @@ NEEDED = ("topic", "store_timestamp")
 
 def columns(layout: Layout) -> Any:
     """Return the fields of the rows of a table, including the topic even if files leave it out."""
-    return pa.schema([field for field in layout.every() if field.name in {*layout.names, *NEEDED}])
+    names = {*layout.names, *NEEDED}
+    return pa.schema([field for field in layout.every() if field.name in names and field.type != pa.null()])
 
 
 def needed(layout: Layout) -> Layout:

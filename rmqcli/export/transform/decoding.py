@@ -19,8 +19,11 @@ from rmqcli.extras import require
 
 VALUE = "value"
 VALUE_ERROR = "value_error"
+REASON = "reason"
 FAIL, NULL, COLUMN = ON_ERROR = ("fail", "null", "column")
 """A body that does not decode ends the export, becomes null, or becomes null with the reason in a column."""
+QUARANTINE = "quarantine"
+"""A row whose body does not decode is put aside with the reason."""
 MAX_SCHEMA_BYTES = 16 * 1024 * 1024
 _KEEPS = "null or column keeps such rows (--on-error; decodeOnError of the data source)"
 
@@ -95,6 +98,23 @@ class Decoding:
         return frozenset(paths(self.decoder.type))
 
     @property
+    def required(self) -> frozenset[str] | None:
+        """The paths of those that the schema requires; None if it is not known yet."""
+        return self.decoder.required
+
+    def for_table(self, kind: Any, required: Sequence[str] | None) -> Decoding:
+        """Return the decoding for a table in which `value` has this type, None if it has no such column."""
+        return self
+
+    def decoded(self, bodies: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
+        """Return an array, null where a body does not decode, and the reasons by row."""
+        return decoded(self.decoder, bodies)
+
+    @property
+    def wanted(self) -> str:
+        return f"{self.format} of {self.source}"
+
+    @property
     def summary(self) -> str:
         """A text that must be the same when an export is continued.
 
@@ -107,14 +127,14 @@ class Decoding:
         """Return the batch with `fields`. Raises DecodeError for the first body that does not decode."""
         import pyarrow as pa
 
-        values, reasons = decoded(self.decoder, batch["body"].to_pylist())
+        values, reasons = self.decoded(batch["body"].to_pylist())
         if reasons and self.on_error == FAIL:
             raise DecodeError(self._complaint(batch, *min(reasons.items())))
-        columns = [values]
-        if self.on_error == COLUMN:
-            columns.append(pa.array([reasons.get(row) for row in range(len(values))], pa.string()))
-        for added, column in zip(self.fields, columns, strict=True):
-            batch = batch.append_column(added, column)
+        if values is not None:
+            batch = batch.append_column(VALUE, values)
+        if self.on_error in (COLUMN, QUARANTINE):
+            texts = [reasons.get(row) for row in range(batch.num_rows)]
+            batch = batch.append_column(VALUE_ERROR, pa.array(texts, pa.string()))
         return batch
 
     def _complaint(self, batch: Any, row: int, reason: str) -> str:
@@ -122,7 +142,7 @@ class Decoding:
         topic, queue, offset, broker = (batch[name][row].as_py() for name in names)
         of = f" of {broker}" if broker else ""
         place = f"topic {topic}, queue {queue}{of}, offset {offset}"
-        return f"{place}: the body is not {self.format} of {self.source}: {reason}; {_KEEPS}"
+        return f"{place}: the body is not {self.wanted}: {reason}; {_KEEPS}"
 
 
 @lru_cache(maxsize=8)
@@ -135,8 +155,8 @@ def read_decoding(format_: str, schema: str, on_error: str = FAIL) -> Decoding:
 
     Raises SchemaError, MissingPackage and OSError.
     """
-    _known("decode", format_, tuple(FORMATS))
-    _known("on-error", on_error, ON_ERROR)
+    require_known("decode", format_, tuple(FORMATS))
+    require_known("on-error", on_error, ON_ERROR)
     made = FORMATS[format_]
     require("decode", made.package)
     file, name = _named(schema) if made.has_name else (schema, "")
@@ -148,7 +168,7 @@ def read_decoding(format_: str, schema: str, on_error: str = FAIL) -> Decoding:
     return found
 
 
-def _known(option: str, given: str, there: Sequence[str]) -> None:
+def require_known(option: str, given: str, there: Sequence[str]) -> None:
     if given not in there:
         raise SchemaError(f"{option} {given}: expected one of {', '.join(there)}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from rmqcli.export.transform.decoding import VALUE, Decoding
+from rmqcli.export.transform.decoding import REASON, VALUE, VALUE_ERROR, Decoding
 from rmqcli.export.transform.masking import Masks
 from rmqcli.grammar.values import GrammarError
 
@@ -54,15 +54,23 @@ def parse_sample(option: str, text: str) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """Sampling, decoding and masking, in this order; those that are None are skipped."""
+    """Sampling, decoding and masking, in this order; those that are None are skipped.
+
+    `has_reasons`: the rows are those that `sorted_out` has put aside.
+    """
 
     sample: Sample | None = None
     decoding: Decoding | None = None
     masks: Masks | None = None
+    has_reasons: bool = False
 
     @property
     def fields(self) -> list[Any]:
         """The Arrow fields added to those of every export, whose types do not change. Raises MaskError."""
+        if self.has_reasons:
+            import pyarrow as pa
+
+            return [pa.field(REASON, pa.string())]
         added = self.decoding.fields if self.decoding is not None else []
         return added if self.masks is None else list(map(self.masks.field, added))
 
@@ -79,18 +87,37 @@ class Transform:
     @property
     def required(self) -> frozenset[str] | None:
         """The fields of `value` that the schema requires; None without one."""
-        return None if self.decoding is None else self.decoding.decoder.required
+        return None if self.decoding is None else self.decoding.required
 
     def undecoded(self, table: Any) -> int:
         """Return the number of transformed rows whose body did not decode, if masks do not hide it."""
-        is_seen = self.decoding is not None and not (self.masks is not None and self.masks.hide_value)
-        return table[VALUE].null_count if is_seen else 0
+        if self.decoding is None or (self.masks is not None and self.masks.hide_value):
+            return 0
+        return int(table[VALUE].null_count if VALUE in table.column_names else table.num_rows)
 
     def apply(self, batch: Any) -> Any:
         """Return the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""
         for step in (self.sample, self.decoding, self.masks):
             batch = batch if step is None else step.apply(batch)
         return batch
+
+    def sorted_out(self, batch: Any) -> tuple[Any, Any]:
+        """Return transformed rows, and those whose body does not decode, masked, with the column `reason`."""
+        import numpy as np
+
+        from rmqcli.codec.scan.arrow_arrays import select
+
+        for step in (self.sample, self.decoding):
+            batch = batch if step is None else step.apply(batch)
+        is_wrong = batch[VALUE_ERROR].is_valid().to_numpy(zero_copy_only=False)
+        aside = select(batch, np.flatnonzero(is_wrong))
+        aside = aside.drop_columns([name for name in aside.schema.names if name == VALUE])
+        kept = select(batch, np.flatnonzero(~is_wrong)) if aside.num_rows else batch
+        kept = kept.drop_columns([VALUE_ERROR])
+        if self.masks is not None:
+            kept, aside = map(self.masks.apply, (kept, aside))
+        names = [REASON if name == VALUE_ERROR else name for name in aside.schema.names]
+        return kept, aside.rename_columns(names)
 
 
 NOTHING = Transform()

@@ -10,9 +10,10 @@ from rmqcli.export import ExportError, OutputExists
 from rmqcli.export.errors import TableConflict, TableError
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import Origin
-from rmqcli.export.tables import run
+from rmqcli.export.tables import committing, run
+from rmqcli.export.tables.committing import COMMITS
 from rmqcli.export.tables.progress import Progress
-from rmqcli.export.tables.run import COMMITS, RUNS
+from rmqcli.export.tables.run import RUNS
 from tests.export.tables.support import TOPIC, ScriptedTable, add_rows, rows_of
 from tests.support import JavaStore
 
@@ -23,7 +24,7 @@ REST = 75
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedTable:
-    monkeypatch.setattr(run, "FIRST_WAIT", 0)
+    monkeypatch.setattr(committing, "FIRST_WAIT", 0)
     return ScriptedTable(tmp_path / "t")
 
 
