@@ -59,9 +59,12 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
             named[beginning.partition("::")[0]].append((beginning, marker, line, int(number or 0)))
     used: set[str] = set()
     met: dict[str, int] = defaultdict(int)
+    folders: dict[str, dict[str, str]] = {}
     for item in items:
-        found = {folder: marker for folder, marker in FOLDERS.items() if item.nodeid.startswith(folder)}
         path, _, test = item.nodeid.partition("::")
+        if path not in folders:  # one look for all tests of a file
+            folders[path] = {folder: marker for folder, marker in FOLDERS.items() if path.startswith(folder)}
+        found = dict(folders[path])
         file = path.rpartition("/")[2]
         for beginning, marker, line, every in named[file]:
             if f"{file}::{test}".startswith(beginning):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.handlers import (
@@ -153,6 +153,7 @@ HANDLERS = by_code(
 )
 
 
+@cache
 def direct_readers(*, gated: bool = False) -> DirectReaders:
     """Return readers of the most frequent requests, for the connections of one server. With a gate, signed
     requests keep their ext fields."""

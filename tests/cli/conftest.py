@@ -6,17 +6,23 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import typer.main
 
+import rmqcli.cli.app
 from rmqcli.__main__ import run
 from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from tests.json_schema import SCHEMA, command_of, definition, faults, strict_definition
 from tests.support import PATIENCE
+
+# A process that runs one command line builds its command once; thousands of command lines in one process need no more.
+setattr(rmqcli.cli.app, "command_tree", cache(rmqcli.cli.app.command_tree))  # noqa: B010
+setattr(typer.main, "get_command_from_info", cache(typer.main.get_command_from_info))  # noqa: B010
 
 
 class Result(NamedTuple):
