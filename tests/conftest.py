@@ -121,7 +121,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cuts",
         type=int,
-        default=120,
+        default=times(60),
         help="number of power cuts and kills of a broker on a simulated disk",
     )
     parser.addoption(

@@ -135,7 +135,7 @@ async def test_nobody_waits_for_the_disk_of_another(autojump_clock: trio.testing
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_busy, cluster, disk)
             nursery.start_soon(deliver_later, cluster, disk)
-            busy = p99(await sends(bystander, 1200, 0.05, trio.current_time))
+            busy = p99(await sends(bystander, 600, 0.05, trio.current_time))
             nursery.cancel_scope.cancel()
         assert disk.calls_in_loop == {}
         assert disk.calls["unlink"] and disk.calls["load"] and disk.calls["open"] > 10

@@ -120,17 +120,17 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-async def test_damage_is_one_line(
-    cli: Run, roots: dict[str, Path], autojump_clock: object, damage: str
-) -> None:
+async def test_damage_is_one_line(cli: Run, roots: dict[str, Path], autojump_clock: object) -> None:
     await fill(roots, 10)
-    harm, text = DAMAGES[damage]
-    harm(roots["stopped"])
-    found = cli("inspect", "timers", str(roots["stopped"]))
-    assert {line[3] for line in found.lines} >= {key for _, _, key in WAITING}
-    assert found.code == ExitCode.DONE
-    assert found.err.startswith(f"rmq: {text}" if text else "") and found.err.count("\n") == bool(text)
+    for damage, (harm, text) in DAMAGES.items():
+        root = roots["stopped"].with_name(damage)
+        shutil.copytree(roots["stopped"], root)
+        harm(root)
+        found = cli("inspect", "timers", str(root))
+        assert {line[3] for line in found.lines} >= {key for _, _, key in WAITING}, damage
+        assert found.code == ExitCode.DONE, damage
+        assert found.err.startswith(f"rmq: {text}" if text else ""), damage
+        assert found.err.count("\n") == bool(text), damage
 
 
 async def test_a_folder_without_timers(cli: Run, tmp_path: Path, autojump_clock: object) -> None:

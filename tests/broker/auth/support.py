@@ -35,7 +35,7 @@ FROM = "org.apache.rocketmq.acl.common.AclException: "
 
 
 def disk_with(files: dict[Path, bytes]) -> SimulatedDisk:
-    disk = SimulatedDisk(now_ms=lambda: START_MS)
+    disk = SimulatedDisk(now_ms=lambda: START_MS, loses_power=False)
     for path, content in files.items():
         disk.make_folder(path.parent)
         disk.write(path, content)

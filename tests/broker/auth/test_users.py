@@ -193,7 +193,7 @@ async def _send(ask: Asker, topic: str, account: Credentials | None = BILLING) -
 
 
 async def test_what_is_saved_is_there_again(autojump_clock: MockClock) -> None:
-    disk = SimulatedDisk(now_ms=lambda: START_MS)
+    disk = SimulatedDisk(now_ms=lambda: START_MS, loses_power=False)
     async with with_users(disk) as cluster, asking(cluster) as ask:
         await create(ask, ORDERS)
         saved = json.loads(disk.read(cluster.store_path / "config" / "users.json"))
@@ -254,7 +254,7 @@ async def test_a_change_that_is_not_saved_has_no_effect(
 async def test_a_broken_file_prevents_the_start(
     autojump_clock: MockClock, content: bytes, reason: str
 ) -> None:
-    disk = SimulatedDisk(now_ms=lambda: START_MS)
+    disk = SimulatedDisk(now_ms=lambda: START_MS, loses_power=False)
     async with with_users(disk) as cluster:
         path = cluster.store_path / "config" / "users.json"
     for one in (path, path.with_name("users.json.bak")):

@@ -26,7 +26,7 @@ async def with_users(disk: SimulatedDisk | None = None, **settings: Any) -> Asyn
         "init_authentication_user": FIRST,
         **settings,
     }
-    disk = disk or SimulatedDisk(now_ms=lambda: START_MS)
+    disk = disk or SimulatedDisk(now_ms=lambda: START_MS, loses_power=False)
     async with embedded_in_memory(disk=disk, **options) as cluster:
         yield cluster
 

@@ -96,7 +96,7 @@ async def test_messages_of_many_seconds(tmp_path: Path, autojump_clock: trio.abc
 MINUTE_MS = 60_000
 
 
-@pytest.mark.parametrize(("count", "minutes"), [(3_000, 15), (1_000_000, 24 * 60)])
+@pytest.mark.parametrize(("count", "minutes"), [(600, 15), (1_000_000, 24 * 60)])
 async def test_many_timers(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch, count: int, minutes: int
 ) -> None:

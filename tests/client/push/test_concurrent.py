@@ -42,7 +42,7 @@ async def test_refused_messages_come_again_by_the_retry_topic(
     cluster.put(cluster.queue(TOPIC), b"x")
     taken = Taken(answer, answer)
     async with consumer(cluster, taken):
-        await trio.sleep(3600)
+        await trio.sleep(300)
     assert [(m.topic, m.reconsume_times) for _, m in taken.messages] == [(TOPIC, 0), (TOPIC, 1), (TOPIC, 2)]
     gaps = [
         later - earlier for (earlier, _), (later, _) in zip(taken.messages, taken.messages[1:], strict=False)
@@ -57,7 +57,7 @@ async def test_dead_letters_after_the_limit(cluster: WatchedCluster, autojump_cl
     cluster.put(cluster.queue(TOPIC), b"x")
     taken = Taken(*[LATER] * 10)
     async with consumer(cluster, taken, max_reconsume_times=2):
-        await trio.sleep(3600)
+        await trio.sleep(300)
     assert len(taken.messages) == 3
     assert cluster.bodies(f"%DLQ%{GROUP}") == [b"x"]
 
