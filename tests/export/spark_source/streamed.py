@@ -1,8 +1,8 @@
 """A Spark application that streams a topic to Parquet, a folder for each batch, up to the latest messages.
 
-Run as `python -m tests.export.spark_source.streamed NAMESRV TOPIC FOLDER [NUMBER]`. It makes the file
-`reached` and stops when batch NUMBER is written, to be killed there: Spark has noted the plan of the batch,
-and not that it is done.
+Run as `python -m tests.export.spark_source.streamed NAMESRV TOPIC FOLDER [planned|written NUMBER]`. When batch
+NUMBER is planned, or written, it makes the file `reached`, and waits until the file is removed. Spark has noted
+the plan of the batch then, and not that it is done.
 """
 
 from __future__ import annotations
@@ -20,14 +20,21 @@ SECONDS = 120
 """After this time something is wrong."""
 
 
-def main(namesrv: str, topic: str, folder: Path, last: int | None) -> None:
+def main(namesrv: str, topic: str, folder: Path, stop: tuple[str, int] | None) -> None:
+    def reach(state: str, number: int) -> None:
+        reached, end = folder / "reached", time.monotonic() + SECONDS
+        if (state, number) == stop:
+            reached.touch()
+            while reached.exists():
+                if time.monotonic() > end:
+                    raise TimeoutError
+                time.sleep(0.02)
+
     def take(frame: DataFrame, number: int) -> None:
+        reach("planned", number)
         columns = frame.select("queue_id", "queue_offset", "body")
         columns.write.mode("overwrite").parquet(f"{folder}/data/{number}")
-        if number == last:
-            (folder / "reached").touch()
-            time.sleep(SECONDS)
-            raise TimeoutError
+        reach("written", number)
 
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "40"}
     with spark_session("local[2]") as spark:
@@ -38,4 +45,6 @@ def main(namesrv: str, topic: str, folder: Path, last: int | None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]) if sys.argv[4:] else None)
+    main(
+        sys.argv[1], sys.argv[2], Path(sys.argv[3]), (sys.argv[4], int(sys.argv[5])) if sys.argv[4:] else None
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,29 @@ def test_topics_of_a_pattern_that_appear(source: Source) -> None:
     assert end == {**start, new: {"broker-a": {"0": 3}}}
     (partition,) = running.partitions(start, end)
     assert [row for batch in running.read(partition) for row in batch["topic"].to_pylist()] == [new] * 3
+
+
+def test_topics_that_appear_while_a_query_runs(source: Source, sink: Sink) -> None:
+    old, new = "StreamJoinsOld", "StreamJoinsNew"
+    fill(source.namesrv, old, NUMBERED[:2], queues=1)
+    frame = source.stream(subscribePattern="StreamJoins.*", startingOffsets="earliest")
+    writer = frame.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(sink.checkpoint))
+    query = writer.trigger(processingTime="100 milliseconds").start()
+    try:
+        for topics in ({old}, {old, new}):
+            end = time.monotonic() + 2 * PATIENCE
+            while {row.topic for row in sink.rows} != topics:
+                assert query.isActive, query.exception()
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            if new not in topics:
+                fill(source.namesrv, new, NUMBERED[:3], queues=1)
+    finally:
+        query.stop()
+    assert sorted((row.topic, row.queue_offset) for row in sink.rows) == [
+        *((new, offset) for offset in range(3)),
+        *((old, offset) for offset in range(2)),
+    ]
 
 
 def test_offsets_for_lag_tools(source: Source, sink: Sink) -> None:
