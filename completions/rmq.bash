@@ -509,8 +509,8 @@ _rmq_describe() {
             specs+=" -T:topics --topic:topics -o:=start,end --offset:=start,end --decode:=json,avro,avro-single-object,avro-confluent,protobuf --on-error:=fail,null,column --partition-by:=topic,day,hour,queue --compression:=zstd,snappy,gzip,lz4,brotli,none"
             ;;
         "import")
-            options+=" -T --topic --queues --rate --dry-run --resume --progress"
-            values+=" -T --topic --queues --rate --progress"
+            options+=" -T --topic --queues --where --rate --dry-run --resume --progress"
+            values+=" -T --topic --queues --where --rate --progress"
             files+=" --progress"
             specs+=" -T:topics --topic:topics --queues:=keep,hash,round-robin"
             paths="yes"

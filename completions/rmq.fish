@@ -977,6 +977,7 @@ complete --command rmq --condition '__rmq_at \' export\'' --long-option follow -
 complete --command rmq --condition '__rmq_at \' export\'' --long-option every --exclusive --description 'With --follow: time between commits; default: 10. [at least 0.1]'
 complete --command rmq --condition '__rmq_at \' import\'' --short-option T --long-option topic --exclusive --arguments '(__rmq_names topics)' --description 'Topic to send to. [required]'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option queues --exclusive --arguments 'keep hash round-robin' --description 'Queue selection: keep (same queue ID), hash (of the first key) or round-robin. [default: keep]'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option where --exclusive --description 'Select by columns and properties (SQL92), e.g. \'queue_id = 3 AND price > 5\'.'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option rate --exclusive --description 'Maximum messages per second. [more than 0]'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option dry-run --description 'Read all input and show what would be sent; send nothing.'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option resume --description 'Continue a previous import, including its failed rows.'

@@ -32,6 +32,7 @@ _CHOICES = ("keep", "hash", "round-robin")
     "import",
     example="""rmq import orders/ -T orders-copy
 rmq import orders.jsonl -T orders --queues hash --rate 500
+rmq import orders/ -T paid --where "tags = 'paid' AND store_timestamp > 1790000000000"
 rmq import orders/ -T orders-copy --resume""",
 )
 def import_(
@@ -51,6 +52,14 @@ def import_(
             help="Queue selection: keep (same queue ID), hash (of the first key) or round-robin.",
         ),
     ] = "keep",
+    where: Annotated[
+        str | None,
+        Option(
+            "--where",
+            metavar="EXPR",
+            help="Select by columns and properties (SQL92), e.g. 'queue_id = 3 AND price > 5'.",
+        ),
+    ] = None,
     rate: Annotated[
         float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
     ] = None,
@@ -81,9 +90,10 @@ def import_(
     """
     _check(path, queues)
     from rmqcli.import_.progress import Progress
-    from rmqcli.import_.rows import count_rows, import_files, read_rows
+    from rmqcli.import_.rows import count_rows, import_files, read_rows, row_test
     from rmqcli.import_.sending import Importer, Router
 
+    chosen = {} if where is None else {"test": row_test(where)}
     files = import_files(path)
     beside = path.resolve().with_name(f"{path.resolve().name}.{topic}.import")
     kept = None if dry_run and not resume else progress_file or beside
@@ -104,7 +114,7 @@ def import_(
             start = trio.current_time()
             with progress(f"import to {topic}", count_rows(files)) as advance:
                 target = None if dry_run else producer
-                importer = Importer(target, router, done, rate=rate, advance=advance)
+                importer = Importer(target, router, done, rate=rate, advance=advance, **chosen)
                 try:
                     with nullcontext() if dry_run else done:
                         tally = await importer.run(rows())
@@ -139,6 +149,7 @@ def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *,
     elif settings.terminal:
         what = "would be imported" if dry_run else "imported"
         before = f", {tally.skipped:,} skipped" if tally.skipped else ""
+        before += f", {tally.filtered:,} filtered" if tally.filtered else ""
         sent = f"{many(tally.sent, 'message')} {what} ({size(tally.size)})"
         note(f"{topic}: {sent}{before} in {duration(seconds)}")
     else:
@@ -165,6 +176,7 @@ def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -
         "failed": len(tally.failed),
         "unknown": len(tally.unknown),
         "skipped": tally.skipped,
+        "filtered": tally.filtered,
         "bytes": tally.size,
         "seconds": round(seconds, 3),
         "queues": queues,

@@ -21,6 +21,7 @@ import pyarrow.types as t
 
 from rmqcli.codec.edited import BYTE_ORDER_MARK
 from rmqcli.codec.message import Message
+from rmqcli.codec.records.filter import condition
 from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.grammar.values import GrammarError
@@ -59,6 +60,40 @@ class ImportRow(NamedTuple):
     message: Message | Exception
     broker_name: str | None = None
     queue_id: int | None = None
+
+
+_OF_ROWS: Mapping[str, Callable[[ImportRow, Message], Any]] = {
+    "broker_name": lambda row, message: row.broker_name,
+    "queue_id": lambda row, message: row.queue_id,
+    "tags": lambda row, message: message.tags,
+    "keys": lambda row, message: " ".join(message.keys) or None,
+    "msg_id": lambda row, message: message.uniq_key,
+    "flag": lambda row, message: message.flag,
+    "body_size": lambda row, message: len(message.body),
+    "born_timestamp": lambda row, message: message.properties.get(BORN),
+    "store_timestamp": lambda row, message: message.properties.get(STORED),
+}
+"""Columns that a condition may name, besides properties."""
+
+
+def row_test(where: str) -> Callable[[ImportRow], bool]:
+    """Return a test of rows by a SQL92 condition over columns and properties; rows without a message pass it.
+
+    Raises SelectorError if the condition is invalid.
+    """
+    predicate = condition(where)
+    columns = [name for name in predicate.names if name in _OF_ROWS]
+
+    def test(row: ImportRow) -> bool:
+        message = row.message
+        if isinstance(message, Exception):
+            return True
+        values = {name: _OF_ROWS[name](row, message) for name in columns}
+        properties = {name: value for name, value in message.properties.items() if name not in values}
+        named = {name: str(value) for name, value in values.items() if value is not None}
+        return predicate.matches(properties | named)
+
+    return test
 
 
 def import_files(path: Path) -> list[tuple[str, Path]]:

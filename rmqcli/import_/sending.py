@@ -55,13 +55,15 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class ImportTally:
-    """The result of an import: `skipped` rows were sent by an earlier run; `queues` counts messages.
+    """The result of an import: `skipped` rows were sent by an earlier run, `filtered` ones are not selected;
+    `queues` counts messages.
 
     For the `unknown` rows, a broker did not reply to the request, and may have stored them.
     """
 
     sent: int = 0
     skipped: int = 0
+    filtered: int = 0
     size: int = 0
     failed: list[Failure] = field(default_factory=list)
     unknown: list[Failure] = field(default_factory=list)
@@ -129,6 +131,7 @@ class Importer:
         progress: Progress,
         *,
         rate: float | None = None,
+        test: Callable[[ImportRow], bool] = lambda row: True,
         advance: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.tally = ImportTally()
@@ -136,6 +139,7 @@ class Importer:
         self._router = router
         self._progress = progress
         self._rate = rate
+        self._test = test
         self._advance = advance
         self._channels: dict[MessageQueue, trio.MemorySendChannel[_Item]] = {}
         self._dead: set[MessageQueue] = set()
@@ -158,6 +162,10 @@ class Importer:
             for row in chunk:
                 if self._progress.is_sent(row.file, row.number):
                     self.tally.skipped += 1
+                    self._advance(1)
+                    continue
+                if not self._test(row):
+                    self.tally.filtered += 1
                     self._advance(1)
                     continue
                 if self._rate and self._target is not None:

@@ -315,3 +315,24 @@ def test_a_note_that_cannot_be_begun(rmq: Run, topic: str, tmp_path: Path) -> No
     result = rmq("import", str(path), "--topic", topic, "--progress", str(note))
     assert (result.code, result.err) == (ExitCode.FAILED, f"rmq: {note}: No space left on device\n")
     assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_rows_are_selected(rmq: Run, filled: str, tmp_path: Path, form: str) -> None:
+    path = tmp_path / ("out" if form == "parquet" else "out.jsonl")
+    if form == "parquet":
+        assert rmq("export", "--topic", filled, "--out", str(path)).code == 0
+    else:
+        path.write_bytes(rmq("pull", filled, "--json").out)
+    copy, where = (
+        new_topic(rmq, f"copy_{filled}"),
+        "tags = 'tag1' AND queue_id < 2 AND a = '1' AND flag < 100",
+    )
+    words = ("import", str(path), "--topic", copy, "--where", where, "--json")
+    lines = rmq("pull", filled, "--where", where, "--json").json_lines
+    dry = rmq(*words, "--dry-run").json
+    assert (dry["messages"], dry["filtered"]) == (len(lines), COUNT - len(lines))
+    assert rmq(*words).json["sent"] == len(lines) > 0
+    assert {line[1] for line in contents(rmq, copy)} == {line["msgId"] for line in lines}
+    wrong = rmq("import", str(path), "--topic", copy, "--where", "a =")
+    assert wrong.code == ExitCode.USAGE and wrong.err.count("\n") == 1 and "a =" in wrong.err
