@@ -2,8 +2,8 @@
 
 Each queue of the target gets the offset of the first message that the group has not consumed, so that no
 message is skipped; some may be consumed again. Where the queue holds the copies of one queue, their marks
-give the exact offset. Elsewhere the store time decides: that of the earliest message that the group has yet to
-consume, less a margin, because clocks differ and a producer may have sent to the target first.
+give the exact offset. Elsewhere the store time decides: that of the earliest message that the group has yet
+to consume, less a margin, because clocks differ and a producer may have sent to the target first.
 """
 
 from __future__ import annotations
