@@ -12,7 +12,7 @@ _rmq_describe() {
     case "$1" in
         "")
             options+=" -V --version"
-            commands="send request recall pull tail copy consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import spark sql mirror up broker namesrv proxy acl controller profile cheat help"
+            commands="send request recall pull tail copy consume query id trace dlq topic group offsets cluster doctor check metrics top console report bench inspect export import compact spark sql mirror up broker namesrv proxy acl controller profile cheat help"
             ;;
         "send")
             options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --at --priority --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
@@ -515,6 +515,10 @@ _rmq_describe() {
             specs+=" -T:topics --topic:topics --queues:=keep,hash,round-robin"
             paths="yes"
             ;;
+        "compact")
+            options+=" --file-size --dry-run"
+            values+=" --file-size"
+            ;;
         "spark")
             commands="package"
             ;;
@@ -918,7 +922,7 @@ _rmq_describe() {
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            arguments="=send,request,recall,pull,tail,copy,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,proxy,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
+            arguments="=send,request,recall,pull,tail,copy,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,console,report,bench,inspect,export,import,compact,spark,sql,mirror,up,broker,namesrv,proxy,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

@@ -77,7 +77,7 @@ def export_to_table(
     if aside is not None and aside.partition(":")[0] in PACKAGES:
         require("table", PACKAGES[format_of(aside, "--quarantine")])
     if not settings.verbose:
-        _silence()
+        silence()
     is_one = not options.is_for_each_topic
     told = _Told(settings, table_of(name, by).shown if is_one else name)
     try:
@@ -120,7 +120,7 @@ def _export_to_each(tables: _Tables, told: _Told, period: float | None) -> None:
         raise Ended(partial_code(done=True), summary=remedy(tables.incomplete[0]))
 
 
-def _silence() -> None:
+def silence() -> None:
     """Keep the libraries from writing to standard error: their exceptions contain everything that concerns
     the user.
     """

@@ -84,8 +84,10 @@ def sorted_table(table: Any) -> Any:
     later, same = queues[1:] > queues[:-1], queues[1:] == queues[:-1]
     if (later | (same & (offsets[1:] >= offsets[:-1]))).all():
         return table
-    whole = table.combine_chunks().to_batches()[0]
-    return pa.Table.from_batches([select(whole, np.lexsort((offsets, queues)))])
+    rows = np.lexsort((offsets, queues))
+    whole = table.combine_chunks().to_batches()
+    # Columns of more than 2 GiB stay in several pieces.
+    return pa.Table.from_batches([select(whole[0], rows)]) if len(whole) == 1 else table.take(pa.array(rows))
 
 
 def _arranged(batches: Sequence[Any]) -> list[_Piece] | None:

@@ -329,7 +329,11 @@ def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
     options = {**WRITER_OPTIONS, "compression": layout.compression}
     for name in ("use_dictionary", "write_statistics"):
         options[name] = [column for column in options[name] if column.partition(".")[0] in names]
-    bodies_apart = _BODIES_APART if layout.compression == "zstd" and _is_noise(table) else {}
+    bodies_apart = (
+        _BODIES_APART
+        if "body" in table.column_names and layout.compression == "zstd" and _is_noise(table)
+        else {}
+    )
     encodings = {**WRITER_OPTIONS["column_encoding"], **bodies_apart}
     options["column_encoding"] = {name: encodings[name] for name in names if name in encodings}
     if _CAN_FILTER:

@@ -167,13 +167,13 @@ class DeltaTable:
         self.shown = f"delta:{uri}"
         self._partitions = [by, "topic"]
         self._folder = None if is_elsewhere else local_path(uri)
-        self._uri = uri if self._folder is None else str(self._folder.resolve())
-        self._options = storage_options() if is_elsewhere else None
+        self.uri = uri if self._folder is None else str(self._folder.resolve())
+        self.options = storage_options() if is_elsewhere else None
 
     @cached_property
     def place(self) -> TablePlace:
         if self._folder is None:
-            return StoragePlace(self._uri, self.shown)
+            return StoragePlace(self.uri, self.shown)
         return LocalPlace(self._folder.resolve(), self.shown)
 
     def layout(self, wanted: Layout) -> Layout:
@@ -189,9 +189,9 @@ class DeltaTable:
         import deltalake
 
         with explained(self.shown):
-            if not deltalake.DeltaTable.is_deltatable(self._uri, self._options):
+            if not deltalake.DeltaTable.is_deltatable(self.uri, self.options):
                 return None
-            table = deltalake.DeltaTable(self._uri, storage_options=self._options)
+            table = deltalake.DeltaTable(self.uri, storage_options=self.options)
             partitions = list(table.metadata().partition_columns)
             known = pa.schema(table.schema().to_arrow())
         require_partitions(partitions, self._partitions, self.shown)
@@ -252,13 +252,13 @@ class DeltaTable:
         with explained(self.shown):
             if state is None:
                 create_table_with_add_actions(
-                    self._uri,
+                    self.uri,
                     deltalake.Schema.from_arrow(pa.schema(added)),
                     actions,
                     mode="error",
                     partition_by=self._partitions,
                     commit_properties=properties,
-                    storage_options=self._options,
+                    storage_options=self.options,
                 )
                 return
             table = state.handle

@@ -75,6 +75,20 @@ class DataPlace(NamedTuple):
         with explained(self.shown):
             return len(self._io.new_input(self._unfinished(name)))
 
+    def footer(self, path: str) -> Any:
+        """Return the footer of a file of the table."""
+        from pyarrow import parquet
+
+        with explained(self.shown), self._io.new_input(path).open() as file:
+            return parquet.read_metadata(file)
+
+    def read(self, path: str) -> Any:
+        """Return the rows of a file of the table."""
+        from pyarrow import parquet
+
+        with explained(self.shown), self._io.new_input(path).open() as file:
+            return parquet.ParquetFile(file).read()
+
     @property
     def _is_local(self) -> bool:
         return urlsplit(self.location).scheme in ("", "file")
@@ -221,6 +235,52 @@ class IcebergTable:
                         update.union_by_name(pa.schema(added))
             transaction.set_properties({_MARK: "true"})
             transaction.add_files(paths, {PROPERTY: progress.text}, check_duplicate_files=False)
+            transaction.commit_transaction()
+
+    def files(self) -> tuple[DataPlace, list[Any]]:
+        """Return the location of the table, and its files in the order of their paths, as pyiceberg plans them.
+
+        Files of other partitions than the current ones, and those with rows that were deleted, are left out.
+        """
+        table = self._loaded()
+        with explained(self.shown):
+            found = [
+                one
+                for one in table.scan().plan_files()
+                if not one.delete_files and one.file.spec_id == table.spec().spec_id
+            ]
+            place = DataPlace(self.shown, table.location(), dict(table.properties), dict(table.io.properties))
+        return place, sorted(found, key=lambda one: str(one.file.file_path))
+
+    def _loaded(self) -> Any:
+        from pyiceberg import exceptions
+
+        with explained(self.shown):
+            try:
+                return self._catalog.load_table(self._name)
+            except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
+                raise TableError(f"{self.shown}: no such table") from None
+
+    def replace(self, old: Sequence[Any], names: Sequence[str]) -> None:
+        """Replace files by others with the same rows, in a snapshot that has the offsets of its parent.
+
+        Raises CommitConflict if others committed meanwhile, TableError if some of the files are gone.
+        """
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+        table = _once(self._loaded())
+        place = DataPlace(self.shown, table.location(), dict(table.properties), dict(table.io.properties))
+        state = self._state(table, None)
+        said = {PROPERTY: state.progress.text} if state.progress else {}
+        with explained(self.shown):
+            transaction = table.transaction()
+            with transaction.update_snapshot(snapshot_properties=said).overwrite() as snapshot:
+                for file in old:
+                    snapshot.delete_data_file(file)
+                for name in names:
+                    snapshot.append_data_file(
+                        parquet_file_to_data_file(table.io, transaction.table_metadata, place.path(name))
+                    )
             transaction.commit_transaction()
 
 

@@ -56,7 +56,7 @@ OF_FILES: tuple[str, ...] = (
     "cluster apply",
     "cluster diff",
 )
-OF_FILES += ("group apply", "topic apply", "import")
+OF_FILES += ("group apply", "topic apply", "import", "compact")
 OF_OTHERS: tuple[str, ...] = (
     "namesrv",
     "controller",
