@@ -142,18 +142,20 @@ def _is_closed(connection: socket.socket) -> bool:
         return True
 
 
-ATTACKS: dict[str, Attack] = {
-    "resets of streams": Attack(resets, kept(4)),
-    "windows of 0": Attack(shut_windows, kept(50)),
-    "header blocks of 63 MB": Attack(bombs, kept(4)),
-    "long header blocks": Attack(small_bombs, kept(4)),
-    "10,240 idle streams": Attack(idle_streams, kept(80)),
-    "half frames": Attack(half_frames, kept(500)),
-    "half messages": Attack(half_messages, kept(8)),
-    "continuations": Attack(continuations, kept(4)),
-    "frames without content": Attack(empty_frames, kept(4)),
-    "calls of unknown methods": Attack(calls_of_nothing, kept(4)),
+HOSTILE: dict[str, tuple[Callable[[], Frames], int]] = {
+    "resets of streams": (resets, 4),
+    "windows of 0": (shut_windows, 50),
+    "header blocks of 63 MB": (bombs, 4),
+    "long header blocks": (small_bombs, 4),
+    "10,240 idle streams": (idle_streams, 80),
+    "half frames": (half_frames, 500),
+    "half messages": (half_messages, 8),
+    "continuations": (continuations, 4),
+    "frames without content": (empty_frames, 4),
+    "calls of unknown methods": (calls_of_nothing, 4),
 }
+"""The frames of each attack, and the number of its connections."""
+ATTACKS = {name: Attack(frames, kept(connections)) for name, (frames, connections) in HOSTILE.items()}
 
 if __name__ == "__main__":
     main(ATTACKS)

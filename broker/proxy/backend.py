@@ -71,7 +71,8 @@ class PlainSends(ABC):
 
     @abstractmethod
     def store(self) -> tuple[list[int], Coroutine[Any, Any, ResponseCode] | None]:
-        """Store the messages. Return their offsets and, unless they are confirmed now, what confirms all of them."""
+        """Store the messages. Return their offsets and, unless they are confirmed now, what confirms all of
+        them."""
 
 
 class Wish(NamedTuple):

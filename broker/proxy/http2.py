@@ -118,10 +118,12 @@ class Grants:
 
 
 class Stalls:
-    """The calls of a server that wait for the rest of a message, or for a window, in the order in which they began.
+    """The calls of a server that wait for the rest of a message, or for a window, in the order in which they
+    began.
 
-    The connection of one that has waited for STALLED_SECONDS is closed, and so is that of the first one if there are
-    too many. One timer serves all, and each connection ends in a turn of its own: thousands of calls may wait.
+    The connection of one that has waited for STALLED_SECONDS is closed, and so is that of the first one if
+    there are too many. One timer serves all, and each connection ends in a turn of its own, because thousands
+    of calls may wait.
     """
 
     def __init__(self, most: int = MOST_STALLS) -> None:
@@ -199,8 +201,8 @@ class Call(Stream):
 
     @property
     def request(self) -> bytes | None:
-        """The message of a client that sends no more and accepts a reply, if it is whole and the only one; it is
-        still to be received."""
+        """The message of a client that sends no more and accepts a reply, if it is whole and the only one; it
+        is still to be received."""
         if self.send_window <= 0:
             return None
         data = self._received
@@ -294,7 +296,8 @@ class Call(Stream):
             await opened.wait()
 
     def answer(self, message: bytes) -> bool:
-        """Send the only message, and end the call with OK, if that waits for nothing; return False otherwise."""
+        """Send the only message, and end the call with OK, if that waits for nothing; return False
+        otherwise."""
         session = self.session
         if self._is_answered or not self.is_open or session.closed or session.is_congested:
             return False
@@ -351,8 +354,8 @@ Serve = Callable[[Call], Awaitable[None]]
 
 
 class Together(NamedTuple):
-    """Carries out calls of one method together. `handle` gets the calls that wait, and carries out as many of the
-    first ones as it accepts; it returns their number. The others are carried out one by one."""
+    """Carries out calls of one method together. `handle` gets the calls that wait, and carries out as many of
+    the first ones as it accepts; it returns their number. The others are carried out one by one."""
 
     path: str
     handle: Callable[[Sequence[Call]], int]
@@ -363,8 +366,8 @@ MOST_TOGETHER: Final = 32
 
 
 class Http2Session(Session):
-    """A connection of a gRPC client. `serve` carries out a call, `together` several; `calls` are those that are
-    open."""
+    """A connection of a gRPC client. `serve` carries out a call, `together` several; `calls` are those that
+    are open."""
 
     def __init__(
         self,
@@ -430,7 +433,7 @@ class Http2Session(Session):
             self.begun = 0
 
     def _turn_is_over(self, pace: Pace) -> bool:
-        """Return True if others should go first. The tasks that a turn has begun run after it, all at once."""
+        """Return True if others should go first. Tasks that a turn has begun run after it, all at once."""
         return self.begun >= TASKS_AT_ONCE or (pace.is_over and not self._is_modest)
 
     def _check_allowance(self) -> None:

@@ -54,7 +54,8 @@ async def send_message(caller: Caller, request: Any) -> Any:
 
 
 def send_together(front: Front, calls: Sequence[Call]) -> int:
-    """Store the messages of the first calls that are plain sends together, and answer them; return their number."""
+    """Store the messages of the first calls that are plain sends together, and answer them; return their
+    number."""
     sends = None if front.backend.checks_types else front.backend.plain_sends(calls[0].session)
     if sends is None:
         return 0
@@ -75,8 +76,8 @@ def send_together(front: Front, calls: Sequence[Call]) -> int:
 
 
 def _added(front: Front, call: Call, sends: PlainSends) -> str | None:
-    """Add the message of a call, and return its id. Return None if the call has to be carried out alone, which also
-    finds out what is wrong with it."""
+    """Add the message of a call, and return its id. Return None if the call has to be carried out alone, also
+    to find out what is wrong with it."""
     data = call.request
     if data is None:
         return None
