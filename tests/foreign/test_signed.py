@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 
+from rmqcli.broker.auth import control
 from rmqcli.broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.client import Admin, Credentials
 from tests.foreign.install import Client
@@ -96,10 +97,12 @@ REFUSED = [
 def test_what_an_account_may_not_do(
     start: Start,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
     account: dict[str, str],
     refusal: str,
 ) -> None:
+    monkeypatch.setattr(control, "TOLD_AGAIN_MS", 0)  # another client was refused for the same reason
     caplog.set_level(logging.DEBUG, "rmqcli.broker.auth")
     process = start(*words, COUNT, "x", **account)
     deadline = time.monotonic() + PATIENCE
