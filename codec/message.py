@@ -81,10 +81,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         """Create a message from its parts. A text body is encoded as UTF-8; `keys` is one key or several,
         without blanks in them.
 
-        One of these delays the message: a level of the broker, a `delay` in seconds, or the time `deliver_at`
-        (local time if it has no time zone). Brokers without timers, as those of 4.9, deliver messages of the
-        latter two immediately. With a `priority` of 0 or more, consumers that pop get the message before those of
-        lower priority, if its topic has the type PRIORITY (5.4); it is the number of a queue, 7 the highest of 8.
+        One of these delays the message: a level of the broker, a `delay` in seconds, or the time
+        `deliver_at` (local time if it has no time zone). Brokers without timers, as those of 4.9, deliver
+        messages of the latter two immediately. With a `priority` of 0 or more, consumers that pop get the
+        message before those of lower priority, if its topic has the type PRIORITY (5.4); it is the number of
+        a queue, 7 the highest of 8.
 
         Raises TypeError for a part of another type, ValueError for a negative number and for two delays.
         """

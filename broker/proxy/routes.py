@@ -64,7 +64,8 @@ async def query_assignment(caller: Caller, request: Any) -> Any:
 def accepted_types(backend: Backend, kind: str) -> tuple[MessageType, ...]:
     """Return the types of the messages that a topic takes, given its attribute: all, unless they are checked.
 
-    Only a topic for priorities names them, because Java's clients before 5.2.1 fail on a type that they do not know.
+    Only a topic for priorities names them, because Java's clients before 5.2.1 fail on a type that they do
+    not know.
     """
     known = (*ALL_TYPES, MessageType.PRIORITY) if kind == MessageType.PRIORITY.name else ALL_TYPES
     if not backend.checks_types or kind == "MIXED":

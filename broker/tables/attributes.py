@@ -1,9 +1,9 @@
 """The attributes of topics and groups, and their changes (Java classes `TopicAttributes`,
 `SubscriptionGroupAttributes`, `AttributeUtil`).
 
-A change is `+key=value` or, for a topic or group that exists, `-key`. `message.type` is for proxies, which check
-it, and for pops by priority. What this broker could not serve is refused: other kinds of queues, compaction, and
-`reserve.time`, which Java's brokers refuse too without tiered storage.
+A change is `+key=value` or, for a topic or group that exists, `-key`. `message.type` is for proxies, which
+check it, and for pops by priority. What this broker could not serve is refused: other kinds of queues,
+compaction, and `reserve.time`, which Java's brokers refuse too without tiered storage.
 """
 
 from __future__ import annotations

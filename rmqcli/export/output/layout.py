@@ -1,8 +1,9 @@
 """The layout of exported rows in files: folders, sizes, compression, columns. It can be pickled.
 
-Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, with percent-encoded values. Day and hour
-(`hour=2026-11-21-07`, as Iceberg writes it) are those of the store time in UTC. A column in the name of a folder (`topic`) is left out of its files, as readers
-of such folders expect. Sizes are bytes of columns in memory, before encoding and compression.
+Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, with percent-encoded values. Day and
+hour (`hour=2026-11-21-07`, as Iceberg writes it) are those of the store time in UTC. A column in the name of
+a folder (`topic`) is left out of its files, as readers of such folders expect. Sizes are bytes of columns in
+memory, before encoding and compression.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Layout:
 
     `body_text` adds a column with the bodies that are UTF-8, otherwise null.
 
-    With `sort`, the rows of each row group are in the order of `rmqcli.export.output.order`, whatever that costs.
-    `bloom_filters` are the columns that have one in each row group, by which readers skip it.
+    With `sort`, the rows of each row group are in the order of `rmqcli.export.output.order`, whatever that
+    costs. `bloom_filters` are the columns that have one in each row group, by which readers skip it.
 
     `transform` is applied to rows before they are gathered; it may add columns. With `whole_rows`, files
     contain the topic even if it is in the name of their folder. At most `open_partitions` have an open file;

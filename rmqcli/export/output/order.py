@@ -1,9 +1,9 @@
 """The order of rows in a row group: by topic, broker, queue and queue offset, so that readers can skip rows.
 
 Reading gives the rows of a queue in the order of their offsets, but mixes the queues. Batches from a cluster
-are of one queue each, so they only have to be arranged. Those of a store mix queues like the commit log: their
-rows have to be copied, which adds a fifth to a third to the CPU time of an export, so it is done only if asked
-for. Either way, only the rows of one row group are in memory.
+are of one queue each, so they only have to be arranged. Those of a store mix queues like the commit log:
+their rows have to be copied, which adds a fifth to a third to the CPU time of an export, so it is done only
+if asked for. Either way, only the rows of one row group are in memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Merging of the small files of a table, as a change feed makes them, into files of a target size.
 
-No row changes, and the commit replaces files in one step: readers see the old files or the new ones, and a run
-that is killed has done nothing. Exports may add to the table meanwhile, and continue where they were: a Delta
-commit leaves their offsets alone, a snapshot of Iceberg repeats those of its parent.
+No row changes, and the commit replaces files in one step: readers see the old files or the new ones, and a
+run that is killed has done nothing. Exports may add to the table meanwhile, and continue where they were: a
+Delta commit leaves their offsets alone, a snapshot of Iceberg repeats those of its parent.
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -17,20 +15,9 @@ from rmqcli.export.output.manifest import spans_of
 from rmqcli.export.output.order import ORDER, in_order
 from tests.cli.conftest import Run
 from tests.codec.samples import make_record
+from tests.export.row_groups import groups, place, row_groups_read
 from tests.export.support import java_rows, rows_of, write_batches
 from tests.support import JavaStore
-
-
-def place(row: dict[str, Any]) -> tuple[Any, ...]:
-    broker = row["broker_name"]
-    return row["topic"].encode(), broker is None, broker or "", row["queue_id"], row["queue_offset"]
-
-
-def groups(file: Path) -> list[list[tuple[Any, ...]]]:
-    """Returns the places of the rows of each row group."""
-    opened = parquet.ParquetFile(file)
-    found = (opened.read_row_group(number, columns=list(ORDER)) for number in range(opened.num_row_groups))
-    return [list(map(place, table.to_pylist())) for table in found]
 
 
 def test_sorted_row_groups_of_a_store(store_clean: JavaStore, tmp_path: Path) -> None:
@@ -90,15 +77,6 @@ def test_offsets_that_do_not_ascend(queues: list[int], tmp_path: Path) -> None:
     places = list(map(place, table.select(list(ORDER)).to_pylist()))
     assert places == sorted(places)
     assert sum(span.rows for span in spans_of(table)) == len(places) == 2 * len(queues)
-
-
-def row_groups_read(files: list[Path], condition: str) -> tuple[int, int]:
-    """Returns how many row groups DuckDB reads for a query, and how many there are."""
-    query = f"select count(body) from read_parquet({[str(file) for file in files]}) where {condition}"
-    with duckdb.connect() as connection:
-        (found,) = connection.sql(f"explain (analyze, format json) {query}").fetchall()
-    query_facts = json.loads(found[1])["query"]
-    return int(query_facts["total_row_groups_scanned"]), int(query_facts["total_row_groups_to_scan"])
 
 
 def log_with_ids(store: Path, count: int, queues: int) -> list[str]:

@@ -20,10 +20,16 @@ from rmqcli.export.tables.naming import table_of
 from rmqcli.export.tables.progress import Progress
 from rmqcli.export.tables.run import attempts
 from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TableState, columns, needed
-from tests.export.support import Row, rows_of_table
+from tests.export.support import Row, java_rows, rows_of_table
 from tests.support import JavaStore
 
 TOPIC = "SeedNormal"
+
+
+def expected(store: JavaStore) -> list[Row]:
+    """Returns the rows of the dump that are in queues: prepared and rolled-back records are not."""
+    found = [{**row, "broker_name": "broker-a"} for row in java_rows(store) if not row["sys_flag"] & 4]
+    return sorted(found, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
 
 
 @dataclass(frozen=True)

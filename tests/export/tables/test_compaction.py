@@ -17,8 +17,8 @@ from rmqcli.export.tables import compaction
 from rmqcli.export.tables.compaction import Compacted, bins, compact
 from rmqcli.export.tables.naming import table_of
 from tests.cli.conftest import Run
-from tests.export.output.test_order import groups, row_groups_read
-from tests.export.tables.support import TOPIC, Iceberg, Lake, add_rows, rows_of
+from tests.export.row_groups import groups, row_groups_read
+from tests.export.tables.support import TOPIC, Iceberg, Lake, add_rows, expected, rows_of
 from tests.s3 import Bucket, bucket, s3_address
 from tests.support import JavaStore
 
@@ -115,8 +115,6 @@ def test_beside_an_export(lake: Lake, store_clean: JavaStore, monkeypatch: pytes
 
 
 def add_rows_expected(store: JavaStore) -> int:
-    from tests.export.tables.test_lake import expected
-
     return sum(row["topic"] == TOPIC for row in expected(store))
 
 

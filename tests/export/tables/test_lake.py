@@ -17,15 +17,8 @@ from rmqcli.export.output.layout import Layout
 from rmqcli.export.run import stores_origin
 from rmqcli.export.tables.naming import table_of
 from rmqcli.export.tables.run import attempts
-from tests.export.support import Row, java_rows
-from tests.export.tables.support import TOPIC, DeltaLake, Iceberg, Lake, add_rows, rows_of
+from tests.export.tables.support import TOPIC, DeltaLake, Iceberg, Lake, add_rows, expected, rows_of
 from tests.support import JavaStore
-
-
-def expected(store: JavaStore) -> list[Row]:
-    """Returns the rows of the dump that are in queues: prepared and rolled-back records are not."""
-    found = [{**row, "broker_name": "broker-a"} for row in java_rows(store) if not row["sys_flag"] & 4]
-    return sorted(found, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
 
 
 def test_a_whole_store_is_the_dump(lake: Lake, store_clean: JavaStore) -> None:
