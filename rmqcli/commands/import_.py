@@ -32,7 +32,7 @@ _CHOICES = ("keep", "hash", "round-robin")
     "import",
     example="""rmq import orders/ -T orders-copy
 rmq import orders.jsonl -T orders --queues hash --rate 500
-rmq import orders/ -T paid --where "tags = 'paid' AND store_timestamp > 1790000000000"
+rmq import orders/ -T paid --where "tags = 'paid' AND price > 100"
 rmq import orders/ -T orders-copy --resume""",
 )
 def import_(

@@ -113,6 +113,7 @@ class ClientAdmin(Area[TrioClientAdmin]):
     running_infos = hosted(TrioClientAdmin.running_infos)
     queue_owners = hosted(TrioClientAdmin.queue_owners)
     activity = hosted(TrioClientAdmin.activity)
+    activities = hosted(TrioClientAdmin.activities)
     consumer_ids = hosted(TrioClientAdmin.consumer_ids)
     held_offsets = hosted(TrioClientAdmin.held_offsets)
     consume_directly = hosted(TrioClientAdmin.consume_directly)

@@ -113,6 +113,7 @@ class ClientAdmin(Area[TrioClientAdmin]):
     running_infos = blocking(TrioClientAdmin.running_infos)
     queue_owners = blocking(TrioClientAdmin.queue_owners)
     activity = blocking(TrioClientAdmin.activity)
+    activities = blocking(TrioClientAdmin.activities)
     consumer_ids = blocking(TrioClientAdmin.consumer_ids)
     held_offsets = blocking(TrioClientAdmin.held_offsets)
     consume_directly = blocking(TrioClientAdmin.consume_directly)

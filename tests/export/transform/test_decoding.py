@@ -117,8 +117,8 @@ def test_an_export_is_continued_with_the_same_schema(export: Run, schema: str, t
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--schema", "FILE"], "--schema and --on-error require --decode"),
-        (["--on-error", "null"], "--schema and --on-error require --decode"),
+        (["--schema", "FILE"], "--schema, --on-error and --quarantine require --decode or --registry"),
+        (["--on-error", "null"], "--schema, --on-error and --quarantine require --decode or --registry"),
         (["--decode", "json"], "--decode requires --schema FILE"),
         (["--decode", "xml", "--schema", "FILE"], "decode xml: expected one of json"),
         (
