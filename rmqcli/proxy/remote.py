@@ -141,7 +141,7 @@ class RemoteBackend(Backend):
         """Return the queues of a topic on masters. One that brokers will create has the queues that it would get."""
         with told():
             route = await self._route(name)
-        kind = await self.type_of(name) if self.checks_types and not route.fallback else NORMAL
+        kind = NORMAL if route.fallback else await self.type_of(name)
         most = self._instance.default_queues if route.fallback else 1 << 16
         found = [
             BrokerQueues(
@@ -179,8 +179,8 @@ class RemoteBackend(Backend):
                 queue = next(iter((await self._instance.route(topic)).publish), None)
                 if queue is not None:
                     config = (await self._instance.ask_queue(queue, GET_TOPIC_CONFIG, header)).body
-            except NotFound:
-                pass  # brokers create it as a topic without the attribute
+            except (NotFound, NotSupported):
+                pass  # brokers create it as a topic without the attribute, or are older than that
             except ClientError as error:
                 log.warning("the type of topic %s is unknown, and taken for %s: %s", topic, NORMAL, error)
             kept = _Kept(message_type(config), trio.current_time() + KEPT_SECONDS)

@@ -189,6 +189,23 @@ async def test_types_are_checked_if_that_is_wanted(
         assert sent.status.code == expected
 
 
+async def test_a_topic_for_priorities_names_them(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    async with (
+        embedded_in_memory() as cluster,
+        proxy_of(cluster),
+        Admin(**cluster.client()) as admin,
+    ):
+        await admin.topics.create("jobs", attributes="+message.type=PRIORITY")
+        stub = await connected(nursery, cluster)
+        for name in ("jobs", "others"):
+            queue = (await stub("QueryRoute", topic=topic(name))).message_queues[0]
+            assert (MessageType.PRIORITY in queue.accept_message_types) == (name == "jobs")
+        for number in (1, 6):
+            one = message("jobs", b"%d" % number, MessageType.PRIORITY, priority=number)
+            assert (await stub("SendMessage", messages=[one])).status.code == Code.OK
+        assert {one.body: one.queue_id for one in await pulled(cluster, "jobs")} == {b"1": 1, b"6": 6}
+
+
 async def test_topics_and_groups_are_bounded(
     nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
