@@ -60,7 +60,8 @@ from tests.support import unpack
 CORE: Final = str(Path(core.__file__).parent)
 VALUES: Final = [b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"]
 """What is written over each place, and so over each length."""
-THINNED: Final = 10 if "--ran" in sys.argv else max(1, 4 // times(1))
+IS_TRACED: Final = "--ran" in sys.argv
+THINNED: Final = 10 if IS_TRACED else max(1, 4 // times(1))
 """Which part of the hostile bytes is taken: each tenth, each fourth, or all where RMQ_SEEDS asks for as many."""
 STEPS: Final = {"json": 7, "rocketmq": 1}
 """Places of a frame from one that is written over to the next: binary heads have lengths."""
@@ -446,7 +447,7 @@ def main() -> None:
     ):
         for name, value in part:
             text = repr(value).replace(str(folder), "")
-            if THINNED == 1:
+            if not IS_TRACED:
                 print(sha256(f"{name} {text}".encode()).hexdigest()[:16], f"{name:.300} => {text:.300}")
 
 
@@ -464,4 +465,4 @@ def print_what_runs() -> None:
 
 
 if __name__ == "__main__":
-    main() if THINNED == 1 else print_what_runs()
+    print_what_runs() if IS_TRACED else main()

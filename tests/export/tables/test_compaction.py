@@ -12,11 +12,14 @@ import pytest
 from pyarrow import parquet
 
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.order import ORDER
+from rmqcli.export.run import StoreRows
 from rmqcli.export.tables import compaction
 from rmqcli.export.tables.compaction import Compacted, bins, compact
 from rmqcli.export.tables.naming import table_of
 from tests.cli.conftest import Run
+from tests.codec.samples import make_record
 from tests.export.row_groups import groups, row_groups_read
 from tests.export.tables.support import TOPIC, Iceberg, Lake, add_rows, expected, rows_of
 from tests.s3 import Bucket, bucket, s3_address
@@ -215,3 +218,16 @@ def test_report(cli: Run, lake: Lake, store_clean: JavaStore) -> None:
     done = cli("compact", lake.name)
     assert done.err.startswith(f"{lake.name}: 3 files (") and " became 1 (" in done.err
     assert cli("compact", lake.name).err == f"{lake.name}: no small files to merge\n"
+
+
+def test_a_long_body_does_not_make_a_file_longer(lake: Lake, tmp_path: Path) -> None:
+    log = tmp_path / "store/commitlog" / f"{0:020d}"
+    log.parent.mkdir(parents=True)
+    data = bytearray()
+    for number in range(2):
+        data += make_record(topic=b"T", queue_offset=number, physical_offset=len(data), body=b"z" * 1_000_000)
+        log.write_bytes(data)
+        wanted = [StoreRows(log.parents[1], RowFilter(broker_name="a"))]
+        assert add_rows(table_of(lake.name), wanted, resume=number > 0).rows == 1
+    done = compact(lake.name, SIZE)
+    assert done.bytes_after is not None and done.bytes_after < done.bytes
