@@ -99,7 +99,10 @@ def address_remedy(error: BaseException, settings: Settings) -> str:
     from rmqcli.client.wire.addresses import name_servers
     from rmqcli.doctor.reaching import is_local
 
-    local = all(map(is_local, name_servers(endpoint.namesrv)))
+    known = name_servers(endpoint.namesrv)
+    if not set(getattr(error, "addresses", known)) <= set(known):
+        return ""  # of another cluster, which an option of the command names
+    local = all(map(is_local, known))
     start = "start a broker with `rmq up`, or " if local else ""
     return f" (address from {endpoint.source}); {start}name a cluster with -n HOST:PORT or --profile NAME"
 

@@ -124,6 +124,12 @@ def test_topics_that_do_not_exist(rmq: Run, filled: str) -> None:
     assert "no-such-topic" not in rmq("topic", "list").out.decode()
 
 
+def test_a_target_that_does_not_answer(rmq: Run, filled: str) -> None:
+    result = rmq("copy", filled, "--to-namesrv", "127.0.0.1:1")
+    assert (result.code, result.err.count("\n")) == (ExitCode.NO_CONNECTION, 1)
+    assert "cannot connect to name server 127.0.0.1:1" in result.err and "address from" not in result.err
+
+
 def test_the_file_of_another_copy(rmq: Run, filled: str, tmp_path: Path) -> None:
     copy = f"{filled}-copy"
     rmq("topic", "create", copy, "--queues", "4")
