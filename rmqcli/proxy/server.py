@@ -80,4 +80,4 @@ async def _look_for_name_server(instance: ClientInstance) -> None:
     try:
         await instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)
     except ClientError as error:
-        log.warning("%s; calls fail until it does", error)
+        log.warning("%s; calls fail until it responds", error)

@@ -365,4 +365,4 @@ async def test_a_name_server_that_does_not_respond_is_reported(
         route = await stub("QueryRoute", topic=topic("orders"))
         assert route.status.code == Code.INTERNAL_SERVER_ERROR and "127.0.0.1:1" in route.status.message
     (line,) = [one.getMessage() for one in caplog.records if one.name == "rmqcli.proxy"]
-    assert "127.0.0.1:1" in line and "until it does" in line
+    assert "127.0.0.1:1" in line and "until it responds" in line
