@@ -22,7 +22,9 @@ def _walk(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 def test_no_option_of_any_command_drops_a_value() -> None:
     tree = command_tree()
     for words, command in _walk(tree):
-        context = command.context_class(command, info_name=words[-1] if words else "rmq")
+        name = words[-1] if words else "rmq"
+        # A command keeps the help option of the first context, for other tests too.
+        context = command.context_class(command, info_name=name, help_option_names=["-h", "--help"])
         for option in command.params:
             if option.param_type_name != "option" or option.multiple or option.is_flag:
                 continue

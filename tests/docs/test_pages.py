@@ -50,7 +50,7 @@ def commands(command: Any, path: str) -> Iterator[str]:
     if inner is None:
         yield path
         return
-    context = command.make_context(path, [], resilient_parsing=True)
+    context = command.make_context(path, [], resilient_parsing=True, help_option_names=["-h", "--help"])
     for name in command.list_commands(context):
         yield from commands(command.get_command(context, name), f"{path} {name}")
 
