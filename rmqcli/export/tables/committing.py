@@ -14,9 +14,13 @@ FIRST_WAIT = 0.05  # seconds
 
 
 def commit_patiently(
-    shown: str, commit: Callable[[], None], is_there: Callable[[], bool], look_again: Callable[[], None]
+    shown: str,
+    commit: Callable[[], None],
+    is_there: Callable[[], bool],
+    look_again: Callable[[], object] = lambda: None,
+    lost: str = "nothing was added, so export again with --resume",
 ) -> None:
-    """Commit, again after `look_again` if another writer was faster.
+    """Commit, again after `look_again` if another writer was faster. `lost` is what that means in the end.
 
     Raises TableConflict after COMMITS commits that lost against other writers.
     """
@@ -33,7 +37,4 @@ def commit_patiently(
                 return
             raise
         time.sleep(FIRST_WAIT * 2**attempt)
-    raise TableConflict(
-        f"{shown}: other writers were faster {COMMITS} times in a row; nothing was added, "
-        "so export again with --resume"
-    )
+    raise TableConflict(f"{shown}: other writers were faster {COMMITS} times in a row; {lost}")

@@ -15,16 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 from pyarrow import parquet
 
-from rmqcli.export.errors import TableConflict, TableError
+from rmqcli.export.errors import TableError
 from rmqcli.export.output.layout import ROW_GROUP_BYTES, Layout
 from rmqcli.export.output.order import ORDER, sorted_table, sorting_columns
 from rmqcli.export.output.parquet import writer_options
+from rmqcli.export.tables.committing import commit_patiently
 from rmqcli.export.tables.naming import format_of
-from rmqcli.export.tables.table import CommitConflict
-
-COMMITS = 8
-"""The number of commits that are attempted, with growing pauses, while others commit."""
-FIRST_WAIT = 0.05  # seconds
 
 File = TypeVar("File")
 
@@ -143,6 +139,18 @@ def _compact_iceberg(name: str, file_bytes: int, dry_run: bool) -> Compacted:
         )
     prefix = f"rmq-{uuid.uuid4().hex}-"
     names: list[str] = []
+    may_be_committed = False
+
+    def commit() -> None:
+        nonlocal may_be_committed
+        may_be_committed = True  # before the commit, because its reply may be lost
+        there.replace([one.file for some in merged for one in some], names)
+
+    def is_there() -> bool:
+        nonlocal may_be_committed
+        may_be_committed = there.has(names[0])
+        return may_be_committed
+
     try:
         for number, some in enumerate(merged):
             names.append(f"{prefix}{number:05d}.parquet")
@@ -152,24 +160,13 @@ def _compact_iceberg(name: str, file_bytes: int, dry_run: bool) -> Compacted:
         written = sum(map(place.size, names))
         for one in names:
             place.finish(one)
-        _replace(there, [one.file for some in merged for one in some], names)
+        commit_patiently(there.shown, commit, is_there, lost="nothing was compacted")
     except BaseException:
-        place.drop(prefix)
+        if not may_be_committed:
+            place.drop(prefix)
         raise
     found = _planned(there.shown, merged, lambda one: int(one.file.file_size_in_bytes))
     return found._replace(bytes_after=written)
-
-
-def _replace(table: Any, old: Sequence[Any], names: Sequence[str]) -> None:
-    for attempt in range(COMMITS):
-        try:
-            table.replace(old, names)
-            return
-        except CommitConflict:
-            time.sleep(FIRST_WAIT * 2**attempt)
-    raise TableConflict(
-        f"{table.shown}: other writers were faster {COMMITS} times in a row; nothing was compacted"
-    )
 
 
 def _write(stream: Any, table: Any) -> None:

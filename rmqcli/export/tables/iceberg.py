@@ -252,6 +252,11 @@ class IcebergTable:
             place = DataPlace(self.shown, table.location(), dict(table.properties), dict(table.io.properties))
         return place, sorted(found, key=lambda one: str(one.file.file_path))
 
+    def has(self, name: str) -> bool:
+        """Return True if a file of this name is in the current snapshot."""
+        place, found = self.files()
+        return place.path(name) in {one.file.file_path for one in found}
+
     def _loaded(self) -> Any:
         from pyiceberg import exceptions
 

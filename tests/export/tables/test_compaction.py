@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.export.errors import TableError
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.order import ORDER
 from rmqcli.export.run import StoreRows
@@ -152,7 +153,7 @@ from rmqcli.export.tables import compaction, iceberg
 def die(*arguments):
     os.kill(os.getpid(), 9)
 
-compaction._replace = die
+iceberg.IcebergTable.replace = die
 compaction.compact(sys.argv[1], 8 << 20)
 """
 
@@ -165,6 +166,39 @@ def test_killed_before_its_commit(lake: Lake, store_clean: JavaStore) -> None:
     assert (done.returncode, lake.rows(), live(lake)) == (-9, before, files)
     assert compact(lake.name, SIZE).files == 3
     assert lake.rows() == before
+
+
+@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_a_commit_whose_reply_is_lost(
+    lake: Lake, store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch, is_reached: bool
+) -> None:
+    """Its files are in the table, so they stay, also if nobody can say so."""
+    from rmqcli.export.tables.iceberg import IcebergTable
+
+    fill(lake, store_clean)
+    before, replace, files = lake.rows(), IcebergTable.replace, IcebergTable.files
+    is_lost = False
+
+    def replace_unheard(table: IcebergTable, *arguments: Any) -> None:
+        nonlocal is_lost
+        replace(table, *arguments)
+        is_lost = True
+        raise TableError("the connection was reset")
+
+    def files_of(table: IcebergTable) -> Any:
+        if is_lost and not is_reached:
+            raise TableError("no connection")
+        return files(table)
+
+    monkeypatch.setattr(IcebergTable, "replace", replace_unheard)
+    monkeypatch.setattr(IcebergTable, "files", files_of)
+    if is_reached:
+        assert compact(lake.name, SIZE).files_after == 1
+    else:
+        with pytest.raises(TableError, match="no connection"):
+            compact(lake.name, SIZE)
+    assert lake.rows() == before and len(live(lake)) == 1
 
 
 def test_columns_that_came_later(lake: Lake, store_clean: JavaStore) -> None:
