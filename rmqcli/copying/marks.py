@@ -7,11 +7,10 @@ from typing import Final, NamedTuple
 from rmqcli.codec.message import Message, MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.property_names import RESERVED, TIMERS, PropertyName
+from rmqcli.render.message_json import BORN, STORED
 
 COPIED_FROM: Final = "COPIED_FROM"
 """Property of a copy: `COPY HOW TOPIC BROKER QUEUE OFFSET` of its original."""
-BORN: Final = "ORIGINAL_BORN_TIMESTAMP"
-STORED: Final = "ORIGINAL_STORE_TIMESTAMP"
 _KEPT = frozenset((PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.TRACE_CONTEXT))
 DROPPED: Final = (RESERVED - _KEPT) | TIMERS | {PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS}
 """Properties of the delivery, retry, delay, transaction or request of the original, and of its cluster."""

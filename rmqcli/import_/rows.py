@@ -25,7 +25,7 @@ from rmqcli.codec.records.filter import condition
 from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.grammar.values import GrammarError
-from rmqcli.render.message_json import message_from_json, message_of, sendable
+from rmqcli.render.message_json import BORN, STORED, message_from_json, message_of, sendable
 
 
 class ImportFailed(Exception):
@@ -44,8 +44,6 @@ class InputDamaged(ImportFailed):
     """A file to import cannot be read to its end."""
 
 
-BORN = "ORIGINAL_BORN_TIMESTAMP"
-STORED = "ORIGINAL_STORE_TIMESTAMP"
 BATCH_ROWS = 2048
 
 _PARQUET = (".parquet", ".parq", ".pq")

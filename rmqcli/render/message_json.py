@@ -45,6 +45,10 @@ MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "bodyCrc": lambda m: m.body_crc,
 }
 
+BORN = "ORIGINAL_BORN_TIMESTAMP"
+STORED = "ORIGINAL_STORE_TIMESTAMP"
+"""Properties with the times of the message that another one repeats, in ms."""
+
 # Properties that brokers and consumers add. Sent again, TRAN_MSG would make a half message, REAL_TOPIC a
 # message held for another topic, and MSG_TYPE a reply.
 _IN_TRANSIT = frozenset(
