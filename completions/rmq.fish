@@ -179,7 +179,7 @@ complete --command rmq --condition '__rmq_at \' copy\'' --long-option to-namesrv
 complete --command rmq --condition '__rmq_at \' copy\'' --long-option to-profile --exclusive --arguments '(__rmq_names profiles)' --description 'Named cluster of the target.'
 complete --command rmq --condition '__rmq_at \' copy\'' --short-option o --long-option offset --exclusive --arguments 'start end' --description 'Range: start, end, N, A:B, @T or @T1:T2.'
 complete --command rmq --condition '__rmq_at \' copy\'' --short-option t --long-option tag --exclusive --description 'Select by tag: \'A\' or \'A || B\'; default: all.'
-complete --command rmq --condition '__rmq_at \' copy\'' --long-option where --exclusive --description 'Select by columns and properties (SQL92), e.g. \'price > 5\'.'
+complete --command rmq --condition '__rmq_at \' copy\'' --long-option where --exclusive --description 'Select by columns and properties (SQL92), e.g. \'queue_id = 3 AND price > 5\'.'
 complete --command rmq --condition '__rmq_at \' copy\'' --long-option queues --exclusive --arguments 'keep hash' --description 'Queue selection: keep (queue to queue) or hash (of the message group or first key). [default: keep]'
 complete --command rmq --condition '__rmq_at \' copy\'' --long-option rate --exclusive --description 'Maximum messages per second. [more than 0]'
 complete --command rmq --condition '__rmq_at \' copy\'' --long-option follow --description 'Continue with new messages and new queues until Ctrl-C.'

@@ -83,6 +83,14 @@ WhereOption = Annotated[
         help="Select by properties (SQL92, evaluated by the brokers), e.g. 'price > 5'.",
     ),
 ]
+ColumnsWhereOption = Annotated[
+    str | None,
+    Option(
+        "--where",
+        metavar="EXPR",
+        help="Select by columns and properties (SQL92), e.g. 'queue_id = 3 AND price > 5'.",
+    ),
+]
 FormatOption = Annotated[
     str | None,
     Option(
@@ -111,6 +119,9 @@ QueueOption = Annotated[
 IdleOption = Annotated[
     float | None,
     Option("--idle", metavar="SECONDS", min=0, help="Stop when no message arrives for this long."),
+]
+RateOption = Annotated[
+    float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
 ]
 KeyOption = Annotated[list[str] | None, Option("--key", "-k", metavar="KEY", help="Message key; repeatable.")]
 TagsOption = Annotated[str | None, Option("--tag", "-t", metavar="TAG", help="Message tag.")]

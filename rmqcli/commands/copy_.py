@@ -11,7 +11,14 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import IdleOption, TagOption, TopicArgument, check_filter
+from rmqcli.cli.options import (
+    ColumnsWhereOption,
+    IdleOption,
+    RateOption,
+    TagOption,
+    TopicArgument,
+    check_filter,
+)
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
@@ -40,10 +47,6 @@ RangeOption = Annotated[
     str | None,
     Option("--offset", "-o", metavar="RANGE", help="Range: start, end, N, A:B, @T or @T1:T2."),
 ]
-WhereOption = Annotated[
-    str | None,
-    Option("--where", metavar="EXPR", help="Select by columns and properties (SQL92), e.g. 'price > 5'."),
-]
 QueuesOption = Annotated[
     str,
     Option(
@@ -51,9 +54,6 @@ QueuesOption = Annotated[
         metavar="HOW",
         help="Queue selection: keep (queue to queue) or hash (of the message group or first key).",
     ),
-]
-RateOption = Annotated[
-    float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
 ]
 FollowOption = Annotated[
     bool, Option("--follow", help="Continue with new messages and new queues until Ctrl-C.")
@@ -88,7 +88,7 @@ def copy(
     cluster: ToCluster,
     offset: RangeOption = None,
     tag: TagOption = "*",
-    where: WhereOption = None,
+    where: ColumnsWhereOption = None,
     queues: QueuesOption = "keep",
     rate: RateOption = None,
     follow: FollowOption = False,

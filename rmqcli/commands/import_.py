@@ -12,6 +12,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.errors import Ended, exit_code_of
 from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.options import ColumnsWhereOption, RateOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
@@ -52,17 +53,8 @@ def import_(
             help="Queue selection: keep (same queue ID), hash (of the first key) or round-robin.",
         ),
     ] = "keep",
-    where: Annotated[
-        str | None,
-        Option(
-            "--where",
-            metavar="EXPR",
-            help="Select by columns and properties (SQL92), e.g. 'queue_id = 3 AND price > 5'.",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
-    ] = None,
+    where: ColumnsWhereOption = None,
+    rate: RateOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Read all input and show what would be sent; send nothing.")
     ] = False,

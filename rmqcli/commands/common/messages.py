@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.options import FormatOption, OptionGroup
+from rmqcli.cli.options import ColumnsWhereOption, FormatOption, OptionGroup
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ FailEmptyOption = Annotated[
 class Conditions(OptionGroup):
     """The conditions, besides the tag, for showing a message."""
 
-    where: Annotated[
-        str | None,
-        Option(
-            "--where",
-            metavar="EXPR",
-            help="Select by columns and properties (SQL92), e.g. 'queue_id = 3 AND price > 5'.",
-        ),
-    ] = None
+    where: ColumnsWhereOption = None
     grep: Annotated[
         str | None,
         Option("--grep", metavar="RE", help="Select by a regular expression that the body contains."),

@@ -13,7 +13,15 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import ExitCode, usage_error
-from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
+from rmqcli.cli.options import (
+    BrokerOption,
+    KeyOption,
+    PropertyOption,
+    RateOption,
+    TagsOption,
+    TopicArgument,
+    TraceOption,
+)
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
@@ -69,9 +77,6 @@ PriorityOption = Annotated[
         max=2**31 - 1,
         help="Priority for consumers that pop a topic of type PRIORITY (5.4): the queue, 7 the highest of 8.",
     ),
-]
-RateOption = Annotated[
-    float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
 ]
 
 
