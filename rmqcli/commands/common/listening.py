@@ -31,6 +31,15 @@ HostOption = Annotated[
     Option(
         "--host",
         metavar="IP",
+        help="Address to listen on (bindAddress), 0.0.0.0 for all. Default: 127.0.0.1.",
+        show_default=False,
+    ),
+]
+BrokerHostOption = Annotated[
+    str | None,
+    Option(
+        "--host",
+        metavar="IP",
         help="Address to listen on (bindAddress), 0.0.0.0 for all. Default: 127.0.0.1, or all addresses with --advertise "
         "or a brokerIP1 that other machines reach.",
         show_default=False,
@@ -94,6 +103,7 @@ class Listening(OptionGroup):
 class BrokerListening(Listening):
     """The address and port of a broker, and those that clients are told."""
 
+    host: BrokerHostOption = None
     advertise: AdvertiseOption = None
 
     def advertised(self) -> dict[str, str]:
