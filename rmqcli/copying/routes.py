@@ -53,7 +53,8 @@ def paired(
     if len(sources) != len(targets):
         raise QueuesDiffer(
             f"topic {sources[0].topic} has {many(len(sources), 'queue')}, topic {targets[0].topic} "
-            f"{many(len(targets), 'queue')}: --queues hash distributes the messages by key"
+            f"{many(len(targets), 'queue')}: create it with {len(sources)}, or use --queues hash, which distributes "
+            "the messages by key"
         )
     pairs = {queue: target for queue, target in known.items() if queue in sources and target in targets}
     rest = sorted(set(sources) - pairs.keys())

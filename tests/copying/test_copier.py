@@ -256,7 +256,10 @@ async def test_numbers_of_queues(autojump_clock: MockClock, pair: Pair) -> None:
     await pair.fill(4)
     async with Admin(**pair.target.client()) as admin:
         await admin.topics.create("copies", read_queues=2, write_queues=2)
-    with pytest.raises(QueuesDiffer, match="topic orders has 4 queues, topic copies 2 queues: --queues hash"):
+    with pytest.raises(
+        QueuesDiffer,
+        match="topic orders has 4 queues, topic copies 2 queues: create it with 4, or use --queues hash",
+    ):
         await pair.copy()
 
 
