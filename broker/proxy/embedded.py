@@ -339,7 +339,7 @@ class EmbeddedBackend(Backend):
             return await pops.receive(pop, until, caller.session)
         with client.receiving():
             return await pops.receive(pop, until, caller.session)
-        return PopResult(0, 0, 0)
+        return PopResult(0, 0, 0)  # the client has left, which has cancelled this
 
     async def ack(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
         return await ready(self._broker, self._broker.pops.ack, group, topic, handle)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +15,7 @@ from rmqcli.broker.auth.control import AccessControl
 from rmqcli.broker.config import ProxyConfig
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.net.turns import Turns
-from rmqcli.broker.proxy.answers import StatusError
+from rmqcli.broker.proxy.answers import StatusError, code_of
 from rmqcli.broker.proxy.backend import (
     Backend,
     BrokerQueues,
@@ -29,7 +30,17 @@ from rmqcli.broker.proxy.convert import queue_of_group
 from rmqcli.broker.proxy.http2 import in_task
 from rmqcli.broker.store.values import GetStatus
 from rmqcli.broker.tables.attributes import message_type
-from rmqcli.client import UNREACHED, BrokerRefused, ClientError, NotFound, NotSupported, Producer
+from rmqcli.client import (
+    UNREACHED,
+    BrokerRefused,
+    ClientError,
+    InvalidRequest,
+    NotFound,
+    NotPermitted,
+    NotSupported,
+    Producer,
+    RequestTimeout,
+)
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.pop.lent import ANY_QUEUE, BROKER_CLOCK, Lent, acknowledge, change, lender, pop
 from rmqcli.client.results import PULL_STATUSES, PullStatus, SendResult
@@ -58,7 +69,6 @@ from rmqcli.codec.property_names import PropertyName
 from rmqcli.codec.proxy.codes import Code, MessageType
 from rmqcli.codec.receipt_handle import ReceiptHandle
 from rmqcli.flows.delays import delays_of, timer_problem
-from rmqcli.proxy.errors import status_error, told
 from rmqcli.proxy.members import Members
 from rmqcli.proxy.waiting import Key, Waiting
 
@@ -85,6 +95,28 @@ _PULLED: Final = {
 }
 
 log = logging.getLogger("rmqcli.proxy")
+
+
+def status_error(error: ClientError) -> StatusError:
+    """Return the error of a call that failed because of this one."""
+    if isinstance(error, NotPermitted) and error.by_account:
+        return StatusError(Code.FORBIDDEN, f"the account of the proxy may not do this: {error}")
+    if isinstance(error, BrokerRefused):
+        return StatusError(code_of(error.code), error.fact)
+    if isinstance(error, RequestTimeout):
+        return StatusError(Code.PROXY_TIMEOUT, str(error))
+    code = Code.BAD_REQUEST if isinstance(error, InvalidRequest) else Code.INTERNAL_SERVER_ERROR
+    return StatusError(code, str(error))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise StatusError for each ClientError of the block."""
+    try:
+        yield
+    except ClientError as error:
+        raise status_error(error) from error
+
 
 LentMessage = tuple[ReceiptHandle, MessageExt]
 
@@ -289,7 +321,7 @@ class RemoteBackend(Backend):
             return await receive()
         with client.receiving():
             return await receive()
-        return []
+        return []  # the client has left, which has cancelled this
 
     async def _received(self, wish: Wish, key: Key, attempts: int, until: float) -> list[LentMessage] | None:
         while True:
