@@ -292,10 +292,8 @@ class Copier:
             if end is not None and end < offset:
                 await channel.send(_created_again(end, offset))
             while end is None or offset < end:
-                count = BATCH if end is None else min(BATCH, end - offset)
-                suspend = 0.0 if end is not None else _POLL_S
                 try:
-                    piece = await self._pulled(queue, offset, count, suspend)
+                    piece = await self._pulled(queue, offset, end)
                 except _TRANSIENT as error:
                     failing = trio.current_time() if failing is None else failing
                     if self._is_over(queue, "pulling", error, failing):
@@ -309,13 +307,15 @@ class Copier:
                 failing = None
                 self._outages.works(queue)
                 if piece.next > offset:
-                    await channel.send(piece if end is None else piece._replace(next=min(piece.next, end)))
+                    await channel.send(piece)
                     offset = piece.next
                 elif end is not None:
                     await channel.send(CopyError(f"no message at offset {offset}, before the end at {end}"))
                     return
 
-    async def _pulled(self, queue: MessageQueue, offset: int, count: int, suspend: float) -> _Piece:
+    async def _pulled(self, queue: MessageQueue, offset: int, end: int | None) -> _Piece:
+        count = BATCH if end is None else min(BATCH, end - offset)
+        suspend = _POLL_S if end is None else 0.0
         result = await self._source.pull(queue, offset, count, self._plan.expression, suspend=suspend)
         following, missing = result.next_begin_offset, 0
         if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -324,13 +324,14 @@ class Copier:
             missing = max(0, following - offset)
             if missing:
                 self._tell(f"{queue}: {gone(offset, following)}")
+        # With a filter, a pull of N messages looks at more than N offsets.
         kept = [
             message
             for message in result.messages
-            if message.queue_offset < offset + count or suspend
+            if end is None or message.queue_offset < end
             if self._plan.wanted.holds_time(message.store_timestamp)
         ]
-        return _Piece(kept, following, missing)
+        return _Piece(kept, following if end is None else min(following, end), missing)
 
     def _is_over(self, queue: MessageQueue, what: str, error: ClientError, since: float) -> bool:
         """Report trouble, and return whether the queue has waited long enough for its end."""

@@ -55,6 +55,16 @@ async def test_what_is_new_follows(autojump_clock: MockClock, pair: Pair) -> Non
     assert total(progress, "copied") == COUNT + 20
 
 
+async def test_a_filter_looks_at_more_than_a_pull_returns(autojump_clock: MockClock, pair: Pair) -> None:
+    await pair.fill(400)
+    _, progress = await pair.copy(expression="odd")
+    originals = [one for some in (await pair.read(pair.source, "orders")).values() for one in some]
+    wanted = {one.body for one in originals if one.tags == "odd"}
+    copies = [body for some in (await pair.copies()).values() for body in some]
+    assert len(copies) == len(wanted) and set(copies) == wanted
+    assert (total(progress, "copied"), total(progress, "filtered")) == (len(wanted), 400 - len(wanted))
+
+
 async def test_equal_keys_meet_in_their_order(autojump_clock: MockClock, pair: Pair) -> None:
     await pair.fill()
     await pair.copy(job=Job(pair.source.namesrv, "orders", "target:9876", "copies", "hash"))
