@@ -17,7 +17,7 @@ import trio
 from rmqcli.client import UNREACHED, ClientError
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.pop.lent import ANY_QUEUE, BROKER_CLOCK, lender, polling_full
-from rmqcli.client.pull.next_pull import FAILED, IDLE
+from rmqcli.client.pull.next_pull import FAILED, IDLE, QUICK
 from rmqcli.codec.headers.pop import NotificationRequestHeader
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.pop import NOTIFICATION
@@ -92,7 +92,11 @@ class Waiting:
         in_vain = 0
         try:
             while key in self._waiters:
+                begun = trio.current_time()
                 if not await self._has_messages(key, name):
+                    # A broker that does not hold the request would be asked again and again.
+                    in_vain = in_vain + 1 if trio.current_time() - begun < QUICK else 0
+                    await trio.sleep(IDLE[min(in_vain, len(IDLE) - 1)])
                     continue
                 waiters = self._waiters.get(key)
                 if not waiters:

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rmqcli.broker.services.pop.engine import Pops
 from rmqcli.broker.testing.in_memory import MemoryCluster, embedded_in_memory
 from rmqcli.client import Admin, Credentials, Message, Producer
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig
@@ -112,6 +113,24 @@ async def test_many_receives_wait_by_one_request_for_each_broker(
             await trio.sleep(3)
             await send(stub, *(b"%d" % number for number in range(20)))
         assert sorted(found) == sorted(b"%d" % number for number in range(20))
+
+
+@pytest.mark.parametrize("has_messages", [True, False])
+async def test_a_broker_that_answers_at_once_is_not_asked_without_a_pause(
+    nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, has_messages: bool
+) -> None:
+    asked = 0
+
+    async def at_once(*_arguments: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return has_messages
+
+    monkeypatch.setattr(Pops, "notified", at_once)
+    async with two_brokers() as cluster:
+        stub = await prepared(nursery, cluster)
+        assert await received(stub) == []
+        assert 20 < asked < 100
 
 
 async def test_a_receive_whose_call_ends_leaves_its_messages_to_others(
