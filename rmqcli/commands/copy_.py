@@ -126,6 +126,8 @@ def copy(
     )
     path = None if dry_run and not resume else progress_file or default_path(job)
     done = Progress(path, job, resume=resume)
+    if resume and path is not None and not path.exists():
+        note(f"nothing to resume: {path} does not exist; copying the whole range")
     plan = Plan(wanted, rate=rate, follow=follow, idle=idle, dry_run=dry_run)
     warn_of_clocks(settings, offset)
     run = _Run(settings, target, plan, done)

@@ -139,6 +139,9 @@ def test_the_file_of_another_copy(rmq: Run, filled: str, tmp_path: Path) -> None
     assert again.code == ExitCode.USAGE and "continue with --resume" in again.err
     other = rmq("copy", filled, copy, "--progress", file, "--resume", "--tag", "odd")
     assert other.code == ExitCode.USAGE and "is of a copy with tag *, not odd" in other.err
+    # The default file of a copy with another condition is another one: nothing is resumed unsaid.
+    fresh = rmq("copy", filled, copy, "--resume", "--tag", "odd")
+    assert fresh.code == 0 and "nothing to resume" in fresh.err and "nothing to resume" not in again.err
     assert rmq("copy", filled, copy, "--progress", str(tmp_path)).err.endswith("expected a file\n")
 
 
