@@ -11,7 +11,7 @@ import trio
 
 from rmqcli.client import Admin, NotFound, OnlineResetUnsupported, ResetTarget
 from rmqcli.codec.bodies.base import encode_body
-from rmqcli.codec.bodies.heartbeat import SubscriptionData
+from rmqcli.codec.bodies.heartbeat import ConsumeType, SubscriptionData
 from rmqcli.codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from rmqcli.codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqcli.codec.bodies.running import (
@@ -42,6 +42,7 @@ class Broker:
         self.offsets: dict[int, int] = {0: 50, 1: 60}
         self.config = b"brokerName=broker-a\n"
         self.clients: list[str] = []
+        self.consume_type: ConsumeType | None = None
         self.stuck = False
         brokers = {"broker-a": {0: ADDRESS}}
         info = ClusterInfo(
@@ -85,6 +86,7 @@ class Broker:
             return command.reply(206, "Not Found the consumer group consumer Id")
         connection = ConsumerConnection(
             connection_set=[ClientConnection(client_id=client) for client in self.clients],
+            consume_type=self.consume_type,
             subscription_table={TOPIC: SubscriptionData(topic=TOPIC, sub_string="*")},
         )
         return command.reply(0, None, None, encode_body(connection))
@@ -537,3 +539,23 @@ async def test_clients_that_leave_between_plan_and_reset(broker: Broker, autojum
         result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end")))
     assert result.complete
     assert broker.offsets == {0: 110, 1: 110}
+
+
+async def test_the_reply_proves_a_reset_of_clients_that_pop_and_report_no_queues(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    """As those of gRPC: their broker refuses 307. They have consumed the messages again before anybody looks."""
+    broker.clients, broker.config = ["c1"], b"useServerSideResetOffset=true\n"
+    broker.consume_type = ConsumeType.CONSUME_POP
+
+    def consumed_at_once(command: RemotingCommand) -> RemotingCommand:
+        reply = broker.reset(command)
+        broker.offsets = {0: HIGH, 1: HIGH}
+        return reply
+
+    broker.server.replies[RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = consumed_at_once
+    async with admin_of(broker) as admin:
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.offsets.reset(plan)
+    assert (plan.online, result.complete, trio.current_time()) == (True, True, 0)
+    assert [queue.found for queue in result.queues] == [HIGH, HIGH]

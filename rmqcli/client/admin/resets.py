@@ -27,6 +27,7 @@ from rmqcli.client.errors import (
     NotFound,
     OnlineResetUnsupported,
 )
+from rmqcli.codec.bodies.heartbeat import ConsumeType
 from rmqcli.codec.headers.offsets import ResetOffsetRequestHeader
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.brokers import GET_BROKER_CONFIG
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 # the broker. One of 4.x writes nothing itself: its committed offset is that of a client. One of 5.x writes the
 # new offset at once, whatever its clients do, and a client that does not see the reset overwrites it seconds
 # later: only the position of the client counts, as it reports it (307, else 223). Clients that pop hold no queue,
-# and nobody overwrites the offset of the broker.
+# and nobody overwrites the offset of the broker: its reply proves the reset, even if they consume again at once.
+# Those of gRPC report no queues; the broker says that they pop (203).
 #
 # A short replay may be over before the first look; the offset is then the old one again, and only the owner of
 # the queue has evidence: it has consumed there since the reset, although it had reached the end before and no
@@ -58,7 +60,7 @@ Failures = dict[MessageQueue, ClientError]
 class Seen(NamedTuple):
     """The offset of a queue and the client that reported it; with None, it is the committed offset.
 
-    `is_held` is False if all clients report positions, and none has this queue.
+    `is_held` is False if no client can have this queue: all report positions without it, or pop.
     """
 
     offset: int | None
@@ -74,12 +76,14 @@ async def settled(
     seconds: float,
     *,
     brokers_write: bool,
+    pops: bool,
 ) -> list[QueueResetResult]:
     """Poll for up to `seconds` until every changing queue has moved.
 
-    `before` is the activity at the time of the reset. With `brokers_write`, committed offsets prove nothing.
+    `before` is the activity at the time of the reset. With `brokers_write`, committed offsets prove nothing
+    about the queues that a client holds, and the clients of a group that `pops` hold none.
     """
-    look = _positions if brokers_write else _committed
+    look = _positions if brokers_write and not pops else _committed
     moved: set[MessageQueue] = set()
     found: dict[MessageQueue, Seen] = {}
     waiting = [reset for reset in plan.changed if reset.queue not in failures]
@@ -116,7 +120,7 @@ async def _committed(
     admin: Admin, plan: ResetPlan, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Seen]:
     offsets, _ = await gather(queues, lambda queue: admin.offsets.committed(queue, plan.group))
-    return {queue: Seen(offset) for queue, offset in offsets.items()}
+    return {queue: Seen(offset, is_held=False) for queue, offset in offsets.items()}
 
 
 async def _positions(
@@ -159,8 +163,10 @@ def _had_all(reset: QueueReset, before: Activity | None) -> bool:
 def _shows(reset: QueueReset, seen: Seen, *, brokers_write: bool) -> bool:
     """Return True if the offset alone proves the reset."""
     offset = seen.offset
-    if offset is None or offset < reset.new or (brokers_write and seen.client is None and seen.is_held):
+    if offset is None or offset < reset.new:
         return False
+    if brokers_write and seen.client is None:
+        return not seen.is_held
     return offset == reset.new or reset.old is None or offset < reset.old or reset.new > reset.old
 
 
@@ -214,9 +220,9 @@ class Resets:
         await self._commit_positions(plan)
         # Read before the reset is sent, so that consumption after it can be told apart.
         before = await self._admin.clients.activity(plan.group, plan.clients) if plan.replayed else {}
-        writes = await self._brokers_write(plan)
+        writes, pops = await self._brokers_write(plan), await self._pops(plan.group)
         failures = await send(plan)
-        results = await settled(self._admin, plan, failures, before, settle, brokers_write=writes)
+        results = await settled(self._admin, plan, failures, before, settle, brokers_write=writes, pops=pops)
         return ResetResult(plan.group, plan.topic, True, tuple(results))
 
     async def _chosen(
@@ -335,6 +341,12 @@ class Resets:
         clients.
         """
         return any((await self._able(plan)).values())
+
+    async def _pops(self, group: str) -> bool:
+        try:
+            return (await self._admin.clients.consumers(group)).consume_type is ConsumeType.CONSUME_POP
+        except ConsumerOffline:
+            return False
 
     async def _commit_positions(self, plan: ResetPlan) -> None:
         """Commit the positions that the clients would commit within seconds anyway.
