@@ -14,7 +14,7 @@ import hpack
 
 from benchmarks.load import BODY, Rate, connect
 from rmqcli.codec.proxy import messages
-from rmqcli.codec.proxy.codes import Encoding, MessageType
+from rmqcli.codec.proxy.codes import Code, Encoding, MessageType
 from rmqcli.codec.proxy.frames import (
     ACK,
     DATA,
@@ -53,6 +53,9 @@ _LITERAL = {
     "x-mq-namespace": "",
     "authorization": f"MQv2-HMAC-SHA1 Credential=, SignedHeaders=x-mq-date-time, Signature={_SIGNATURE}",
 }
+
+_OK = literal(b"grpc-status", b"0")
+_STORED = messages.Status(code=Code.OK).SerializeToString()
 
 
 def calls_of(path: str, request: bytes) -> Iterator[bytes]:
@@ -115,7 +118,11 @@ class GrpcConnection:
             end = position + 9 + int.from_bytes(data[position : position + 3], "big")
             if end > size:
                 break
-            count += data[position + 3] == HEADERS and data[position + 4] & END_STREAM
+            # A call that fails is cheap, and would pass for a fast one.
+            if data[position + 3] == HEADERS and data[position + 4] & END_STREAM:
+                assert _OK in data[position:end], "a call failed"
+                count += 1
+            assert data[position + 3] != DATA or _STORED in data[position:end], "a message was refused"
             assert data[position + 3] != GOAWAY, "the server says goodbye"
             position = end
         assert size, "the server closed the connection"
