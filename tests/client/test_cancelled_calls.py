@@ -55,7 +55,7 @@ async def at_every_step(cluster: WatchedCluster, application: Callable[[int], Aw
 
 
 @pytest.fixture(autouse=True)
-def deterministic(monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock) -> None:
+def deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
     _run._r.seed(7)
 
@@ -66,7 +66,7 @@ def options(cluster: WatchedCluster) -> dict[str, Any]:
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("count", [1, 3])
-async def test_send(flush: str, count: int) -> None:
+async def test_send(flush: str, count: int, autojump_clock: trio.abc.Clock) -> None:
     async with open_cluster({TOPIC: 1}, flush_disk_type=flush) as cluster:
 
         async def application(step: int) -> bool:
@@ -89,7 +89,7 @@ async def test_send(flush: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("suspend", [0.0, 5.0])
-async def test_pull(suspend: float) -> None:
+async def test_pull(suspend: float, autojump_clock: trio.abc.Clock) -> None:
     """Of messages that are there, and by a long poll before they are."""
     async with open_cluster({TOPIC: 1}) as cluster:
         queue = cluster.queue(TOPIC)
@@ -122,7 +122,7 @@ async def test_pull(suspend: float) -> None:
         assert await at_every_step(cluster, application) > 10
 
 
-async def test_commit() -> None:
+async def test_commit(autojump_clock: trio.abc.Clock) -> None:
     async with open_cluster({TOPIC: 1}) as cluster:
         queue = cluster.queue(TOPIC)
 
