@@ -33,6 +33,7 @@ from rmqcli.broker.net.dispatch import Handler, RunHandler
 from rmqcli.broker.net.handling import by_code, serve
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.base import Header
+from rmqcli.codec.headers.pop import AckMessageRequestHeader, PopMessageRequestHeader
 from rmqcli.codec.headers.pull import PullMessageRequestHeader
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.headers.signed import SignedSendV2
@@ -161,7 +162,12 @@ def direct_readers(*, gated: bool = False) -> DirectReaders:
     sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
     pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE
     headers: dict[int, type[Header]] = {operation.code: send for operation in sends}
-    return DirectReaders(headers | {operation.code: PullMessageRequestHeader for operation in pulls})
+    headers |= {operation.code: PullMessageRequestHeader for operation in pulls}
+    headers |= {
+        pop_ops.POP_MESSAGE.code: PopMessageRequestHeader,
+        pop_ops.ACK_MESSAGE.code: AckMessageRequestHeader,
+    }
+    return DirectReaders(headers)
 
 
 def handler_table(broker: BrokerContext) -> dict[int, Handler]:

@@ -12,6 +12,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from functools import lru_cache, partial
+from itertools import chain
 
 import trio
 
@@ -30,7 +31,7 @@ from rmqcli.broker.handlers.common import (
 )
 from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.net.session import Session
-from rmqcli.broker.net.transport import Buffer
+from rmqcli.broker.net.transport import COALESCE_BYTES, Buffer
 from rmqcli.broker.services.clients import count_created
 from rmqcli.broker.services.pop.revive import real_topic
 from rmqcli.broker.services.pop.values import PoppedPart, PopRequest, PopResult
@@ -39,7 +40,7 @@ from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from rmqcli.codec.codes import Perm, ResponseCode
 from rmqcli.codec.errors import CodecError, SelectorError
-from rmqcli.codec.headers.base import GroupQueueRequestHeader
+from rmqcli.codec.headers.base import GroupQueueRequestHeader, to_ext
 from rmqcli.codec.headers.pop import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
@@ -65,9 +66,13 @@ from rmqcli.codec.receipt_handle import (
 )
 from rmqcli.codec.records.encoding import encode_record
 from rmqcli.codec.records.reading import decode_record
+from rmqcli.codec.remoting.command import RemotingCommand
+from rmqcli.codec.remoting.reply_head import reply_head
 from rmqcli.codec.selector import ALL, parse_tags, tag_codes
 
 MOST_MESSAGES = 32
+SHORT_BODY = COALESCE_BYTES
+"""Maximum size in bytes of records that are sent as one buffer with the head of the reply."""
 MOST_INVISIBLE_MS = 30 * 86_400_000
 LONGEST_POLL_MS = 3_600_000
 EARLIER_SECONDS = 0.05
@@ -78,9 +83,13 @@ CACHED_TEXT = 1024
 MOST_ACKED = 10_000
 """Maximum number of messages that one request acknowledges."""
 READ = int(Perm.READ)
-NO_MESSAGE = "NO_MESSAGE_IN_QUEUE"
+FOUND, NO_MESSAGE = "FOUND", "NO_MESSAGE_IN_QUEUE"
 
 PopReply = Reply[PopMessageResponseHeader, bytes]
+_FOUND = PopMessageResponseHeader(
+    pop_time=0, invisible_time=0, revive_qid=0, rest_num=0, start_offset_info="", msg_offset_info=""
+)
+_found_head = reply_head(ResponseCode.SUCCESS, {}, tuple(to_ext(_FOUND)), FOUND).frame
 
 
 def check_pop(
@@ -163,11 +172,12 @@ def pop(
     broker: BrokerContext, request: Request[PopMessageRequestHeader, None]
 ) -> Answered[PopMessageResponseHeader, bytes]:
     """Lend messages, or wait for some (code 200050)."""
-    expression = None if is_tag_type(request.header.exp_type) else request.header.exp
-    return when_compiled(broker, [expression], partial(_pop, broker, request))
+    if is_tag_type(request.header.exp_type):
+        return _pop(broker, request)
+    return when_compiled(broker, [request.header.exp], partial(_pop, broker, request))
 
 
-def _pop(broker: BrokerContext, request: Request[PopMessageRequestHeader, None]) -> Soon[PopReply]:
+def _pop(broker: BrokerContext, request: Request[PopMessageRequestHeader, None]) -> Soon[PopReply | bytes]:
     header = request.header
     check_pop(
         broker, request.session, header.consumer_group, header.topic, header.queue_id, header.max_msg_nums
@@ -188,7 +198,24 @@ def _pop(broker: BrokerContext, request: Request[PopMessageRequestHeader, None])
     wait = _wait_seconds(header.poll_time)
     if broker.pops.must_save or not (found.count or wait <= 0):
         return _pop_later(broker, request, wanted, found, trio.current_time() + wait)
-    return once_flushed(broker, _pop_reply(broker, wanted, found), found.end)
+    is_short = found.is_plain and 0 < found.size <= SHORT_BODY and not wanted.order
+    reply = _frame(request.command, found) if is_short else _pop_reply(broker, wanted, found)
+    return once_flushed(broker, reply, found.end)
+
+
+def _frame(command: RemotingCommand, found: PopResult) -> bytes:
+    """Return the frame of a reply with few records of the topic itself: a copy of them is cheaper than views."""
+    infos = [part.info for part in found.parts]
+    values = [
+        b"%d" % found.pop_time,
+        b"%d" % found.invisible_ms,
+        b"%d" % found.revive_queue,
+        b"%d" % found.rest,
+        start_offset_info(infos).encode(),
+        msg_offset_info(infos).encode(),
+    ]
+    head = _found_head(bool(command.serialize_type), command.opaque, values, found.size)
+    return b"".join((head, *chain.from_iterable([part.views for part in found.parts])))
 
 
 async def _pop_later(
@@ -244,7 +271,7 @@ def _pop_reply(
     views: list[Buffer] = []
     for part in found.parts:
         views += part.views if part.retry == NORMAL else _renamed(broker, wanted, found, part)
-    return Reply(header, remark="FOUND", views=views)
+    return Reply(header, remark=FOUND, views=views)
 
 
 def _renamed(

@@ -146,7 +146,7 @@ class Session:
         if isinstance(command, bytes):
             self._queue([command, *views])
         elif views:
-            size = sum(len(view) for view in views)
+            size = sum(map(len, views))
             self._queue([encode_frame_head(command, size), *views])
         # A long body is sent from where it is: a copy of it would hold up the other connections.
         elif len(command.body) >= LONG_BODY:
@@ -304,8 +304,7 @@ class Session:
         if self.closed:
             return
         self._outgoing += buffers
-        for buffer in buffers:
-            self.outgoing_bytes += len(buffer)
+        self.outgoing_bytes += sum(map(len, buffers))
         if self.outgoing_bytes > self._limits.max_outgoing_bytes:
             self._enforce_bound()
         elif not (self.in_batch or self._draining):  # the batch's end, or the draining task, sends otherwise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqcli.codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64, TopicRequestHeader
 
 
-class AckMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
+class AckMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     extra_info: str
     offset: Int64
 
@@ -51,7 +51,7 @@ class PollingInfoResponseHeader(Header, frozen=True, kw_only=True):
     polling_num: Int32
 
 
-class PopMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
+class PopMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_msg_nums: Int32
     invisible_time: Int64
     poll_time: Int64

@@ -66,8 +66,11 @@ class DirectReaders:
         """
         readers = [DirectReader(code, header) for code, header in headers.items()]
         self.json = {reader.beginning: reader for reader in readers}
+        # A greater code does not fit into a binary header.
         self.binary = {
-            code.to_bytes(CODE_SIZE, "big"): BinaryReader(header) for code, header in headers.items()
+            code.to_bytes(CODE_SIZE, "big"): BinaryReader(header)
+            for code, header in headers.items()
+            if code < 1 << 8 * CODE_SIZE - 1
         }
 
 

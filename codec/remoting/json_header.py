@@ -146,7 +146,7 @@ class DirectReader(Generic[HeaderT]):
     """
 
     # All beginnings have the same length, so that one slice of a header finds its reader.
-    BEGINNING_SIZE: Final = len(b'{"code":310,')
+    BEGINNING_SIZE: Final = len(b'{"code":200050,')
 
     def __init__(self, code: int, header: type[HeaderT]) -> None:
         if not header.__struct_config__.forbid_unknown_fields:

@@ -42,7 +42,7 @@ from rmqcli.codec.message import MessageExt
 from rmqcli.codec.properties import encode_properties
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.remoting.frame import decode_frame
+from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
 from rmqcli.codec.selector import parse_tags, tag_codes
 
 T = TypeVar("T")
@@ -265,6 +265,14 @@ class Client:
             ],
         )
         return await self.ask(34, None, encode_body(data))
+
+
+def written(client: Client, reply: RemotingCommand | bytes | None) -> bytes:
+    """The frame of a reply, however it is sent."""
+    if reply is None:
+        command, body = client.session.sent[-1]
+        return encode_frame_head(command, len(body)) + body
+    return reply if isinstance(reply, bytes) else encode_frame(reply)
 
 
 def long_header(header: SendMessageRequestHeaderV2) -> SendMessageRequestHeader:

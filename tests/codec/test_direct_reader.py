@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from rmqcli.codec.codes import SerializeType
 from rmqcli.codec.errors import RemoteProtocolError
-from rmqcli.codec.headers.base import from_ext, to_ext
+from rmqcli.codec.headers.base import Header, from_ext, to_ext
+from rmqcli.codec.headers.pop import AckMessageRequestHeader, PopMessageRequestHeader
 from rmqcli.codec.headers.pull import PullMessageRequestHeader, QueryMessageRequestHeader
 from rmqcli.codec.headers.send import SendMessageRequestHeaderV2
 from rmqcli.codec.remoting.command import RemotingCommand
@@ -20,8 +22,13 @@ from rmqcli.codec.remoting.frame import DirectReader, DirectReaders, decode_fram
 from tests.codec.values import structs
 
 CODE = 310
-PULL_CODE = 11
-DIRECT = DirectReaders({CODE: SendMessageRequestHeaderV2, PULL_CODE: PullMessageRequestHeader})
+PULL_CODE, POP_CODE, ACK_CODE = 11, 200050, 200051
+OTHERS: dict[int, type[Header]] = {
+    PULL_CODE: PullMessageRequestHeader,
+    POP_CODE: PopMessageRequestHeader,
+    ACK_CODE: AckMessageRequestHeader,
+}
+DIRECT = DirectReaders({CODE: SendMessageRequestHeaderV2, **OTHERS})
 EXT = {
     "a": "group",
     "b": "Topic",
@@ -65,26 +72,35 @@ def test_any_header_that_can_be_written(header: SendMessageRequestHeaderV2) -> N
     assert _received(frame).header == header
 
 
-@given(structs(PullMessageRequestHeader))
-def test_any_header_of_a_pull_that_can_be_written(header: PullMessageRequestHeader) -> None:
+@pytest.mark.parametrize("code", OTHERS)
+@given(data=st.data())
+def test_any_header_of_a_pull_or_pop_that_can_be_written(code: int, data: st.DataObject) -> None:
+    header = data.draw(structs(OTHERS[code]))
     ext = to_ext(header)
-    plain, direct = decode_frame(_frame(ext, PULL_CODE)[4:]), _received(_frame(ext, PULL_CODE))
-    assert from_ext(PullMessageRequestHeader, plain.ext_fields) == header
-    assert (direct.header or from_ext(PullMessageRequestHeader, direct.ext_fields)) == header
+    plain, direct = decode_frame(_frame(ext, code)[4:]), _received(_frame(ext, code))
+    assert from_ext(OTHERS[code], plain.ext_fields) == header
+    assert (direct.header or from_ext(OTHERS[code], direct.ext_fields)) == header
 
 
+@pytest.mark.parametrize("code", OTHERS)
+def test_a_usual_pull_or_pop_is_read_directly(code: int) -> None:
+    needed = {field.encode_name: "7" for field in fields(OTHERS[code]) if field.required}
+    assert type(_received(_frame(needed, code)).header) is OTHERS[code]
+
+
+@pytest.mark.parametrize("code", OTHERS)
 @given(
-    structs(PullMessageRequestHeader),
-    st.sampled_from(["AccessKey", "lo", "queueOffset", "subVersion"]),
+    st.data(),
+    st.sampled_from(["AccessKey", "lo", "order", "queueOffset", "subVersion", "invisibleTime", "offset"]),
     st.sampled_from(["1", "true", "x", "", "-5", "007", "1e3", "9" * 19]),
 )
-def test_a_pull_with_any_text_in_a_field(header: PullMessageRequestHeader, name: str, text: str) -> None:
-    frame = _frame({**to_ext(header), name: text}, PULL_CODE)
+def test_a_pull_or_pop_with_any_text_in_a_field(code: int, data: st.DataObject, name: str, text: str) -> None:
+    frame = _frame({**to_ext(data.draw(structs(OTHERS[code]))), name: text}, code)
     plain, direct = decode_frame(frame[4:]), _received(frame)
     if direct.header is None:
         assert direct == plain
     else:
-        assert direct.header == from_ext(PullMessageRequestHeader, plain.ext_fields)
+        assert direct.header == from_ext(OTHERS[code], plain.ext_fields)
         assert name != "AccessKey"
 
 

@@ -379,11 +379,11 @@ class Pops:
 
     def _read(self, request: PopRequest) -> tuple[list[_Read], int]:
         """Return what a pop finds, and the number of messages that it leaves."""
-        search, in_flight = self._broker.store.search, self.in_flight
+        max_offset, in_flight = self._broker.store.search.max_offset, self.in_flight
         reads: list[_Read] = []
         left, rest = request.max_messages, 0
         for source in self._sources(request):
-            high = search.max_offset(source.topic, source.queue_id)
+            high = max_offset(source.topic, source.queue_id)
             if not left:
                 known = in_flight.find(request.group, source.topic, source.queue_id)
                 rest += high if known is None else max(high - known.position, 0)

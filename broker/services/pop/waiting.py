@@ -112,7 +112,9 @@ class Waiting:
 
     def wake_next(self, topic: str, group: str, queue_id: int) -> None:
         """Wake the next pop, because messages are left."""
-        self._wake(self._topics.get(topic, {}).get((group, max(queue_id, ALL_QUEUES)), {}))
+        places = self._topics.get(topic)
+        if places is not None:
+            self._wake(places.get((group, max(queue_id, ALL_QUEUES)), {}))
 
     def release_topic(self, topic: str) -> None:
         """End the waiting of all pops of a topic, because it is deleted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import pytest
 import trio
 
+from rmqcli.broker.handlers import pop as handlers
 from rmqcli.broker.services.pop import queues, waiting
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from rmqcli.codec.codes import ResponseCode
-from rmqcli.codec.headers.base import from_ext
+from rmqcli.codec.headers.base import from_ext, to_ext
 from rmqcli.codec.headers.pop import PopMessageResponseHeader
 from rmqcli.codec.receipt_handle import parse_order_counts
+from rmqcli.codec.remoting.command import RemotingCommand
 from tests.broker.popping import (
     ACK,
     BATCH_ACK,
@@ -26,14 +29,16 @@ from tests.broker.popping import (
     NOTIFICATION,
     PEEK,
     POLLING_INFO,
+    POP,
     TOPIC,
     ack,
     change,
     lent_by,
+    pop_header,
     pop_reply,
     popped,
 )
-from tests.broker.support import Client, FakeBroker, fake_broker
+from tests.broker.support import Client, FakeBroker, fake_broker, written
 
 
 async def send(client: Client, *bodies: str, queue_id: int = 0, **properties: str) -> None:
@@ -98,6 +103,31 @@ async def test_what_is_not_acknowledged_comes_again_at_its_time(
         await trio.sleep(200)
         assert await popped(client) == []
         assert broker.context.topics.get(RETRY) is not None
+
+
+@pytest.mark.parametrize("queue_id", [1, -1])
+@pytest.mark.parametrize("count", [1, 32])
+async def test_a_reply_in_one_piece_equals_one_of_views(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: trio.abc.Clock,
+    queue_id: int,
+    count: int,
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for number in range(12):
+            await send(client, "x" * 3000 * (number % 3), queue_id=number % 2)
+        frames = []
+        for group, limit in (("whole", handlers.SHORT_BODY), ("views", -1)):
+            monkeypatch.setattr(handlers, "SHORT_BODY", limit)
+            broker.context.pops._revive_queue, broker.context.rng = 0, random.Random(1)
+            wanted = to_ext(pop_header(consumer_group=group, queue_id=queue_id, max_msg_nums=count))
+            frame = broker.handlers[POP](client.session, RemotingCommand(POP, wanted, opaque=5))  # type: ignore[arg-type]
+            assert isinstance(frame, bytes) is (limit > 0)
+            frames.append(written(client, frame))
+        assert frames[0] == frames[1]
+        assert b"FOUND" in frames[0]
 
 
 async def test_a_late_acknowledgement_counts_until_the_message_is_stored_again(

@@ -15,8 +15,8 @@ from rmqcli.codec.codes import ResponseCode, SerializeType
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
-from rmqcli.codec.remoting.frame import decode_frame, encode_frame, encode_frame_head
-from tests.broker.support import Client, done, fake_broker, pull_header
+from rmqcli.codec.remoting.frame import decode_frame
+from tests.broker.support import Client, done, fake_broker, pull_header, written
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 WAIT = 2 | 4
@@ -419,14 +419,6 @@ async def test_tags_that_would_take_long_to_read_are_refused(tmp_path: Path) -> 
         assert (await client.pull("T", expression=tags)).code == 20
         refused = await client.pull("T", expression=f"{tags} || {tags}")
         assert (refused.code, refused.remark) == (23, "the tags have more than 32768 characters")
-
-
-def written(client: Client, reply: RemotingCommand | bytes | None) -> bytes:
-    """The frame of a reply, however it is sent."""
-    if reply is None:
-        command, body = client.session.sent[-1]
-        return encode_frame_head(command, len(body)) + body
-    return reply if isinstance(reply, bytes) else encode_frame(reply)
 
 
 @pytest.mark.parametrize("kind", SerializeType)
