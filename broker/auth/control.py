@@ -8,12 +8,11 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from rmqcli.broker.auth.following import AccountFiles
-from rmqcli.broker.auth.users import Users
 from rmqcli.broker.errors import NotReady, Refusal
 from rmqcli.broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from rmqcli.broker.net.session import Session
@@ -104,6 +103,15 @@ class Whitelists(NamedTuple):
 NO_WHITELISTS: Final = Whitelists()
 
 
+class KnownUsers(Protocol):
+    """Users and policies of 5.x; the `listeners` are called after each change."""
+
+    listeners: list[Callable[[], None]]
+
+    @property
+    def by_name(self) -> Mapping[str, User]: ...
+
+
 class AccessControl:
     """The rules in effect. Every request passes the gate.
 
@@ -119,7 +127,7 @@ class AccessControl:
         self,
         now_ms: NowMs,
         files: AccountFiles | None = None,
-        users: Users | None = None,
+        users: KnownUsers | None = None,
         *,
         authorizes: bool = True,
         whitelists: Whitelists = NO_WHITELISTS,

@@ -14,6 +14,7 @@ import msgspec
 
 from rmqcli.broker.config.broker import BrokerConfig
 from rmqcli.broker.config.inner_account import own_account
+from rmqcli.broker.config.servers import ProxyConfig
 from rmqcli.broker.errors import ConfigError
 from rmqcli.codec.bodies.acl import UserInfo
 
@@ -25,13 +26,14 @@ class _FirstUser(msgspec.Struct, frozen=True, rename="camel"):
     password: str
 
 
-def check_access(config: BrokerConfig) -> None:
+def check_access(config: BrokerConfig | ProxyConfig) -> None:
     """Raise ConfigError for properties that contradict each other, or cannot be read."""
     if config.authorization_enabled and not config.authentication_enabled:
         raise ConfigError(
             "authorizationEnabled=true needs authenticationEnabled=true: without signatures, anyone may name any user"
         )
-    first_users(config)
+    if isinstance(config, BrokerConfig):
+        first_users(config)
     whitelist(config.authentication_whitelist)
     whitelist(config.authorization_whitelist)
 

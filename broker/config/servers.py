@@ -73,6 +73,10 @@ class ProxyConfig(ServerConfig, frozen=True, kw_only=True):
     enable_topic_message_type_check: bool = False
     acl_enable: bool = False
     plain_acl_file: str | None = None
+    authentication_enabled: bool = False
+    authentication_whitelist: str | None = None
+    authorization_enabled: bool = False
+    authorization_whitelist: str | None = None
 
 
 # Properties of 5.x that have one value here: a feature that these servers do not have, or always have. They

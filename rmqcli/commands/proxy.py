@@ -25,7 +25,8 @@ app = single_command()
     "proxy",
     example="""rmq proxy -n 10.0.0.5:9876
 rmq proxy -n 10.0.0.5:9876 --host 0.0.0.0 --config proxy.conf
-rmq proxy --set aclEnable=true --set plainAclFile=clients.yml""",
+rmq proxy --set aclEnable=true --set plainAclFile=clients.yml
+rmq proxy --set authenticationEnabled=true --host 0.0.0.0""",
 )
 def proxy(
     settings: Settings,
@@ -38,8 +39,9 @@ def proxy(
 
     The brokers of the cluster are asked over remoting, with the account and the TLS options of this command;
     receives need brokers of 5.x or of rmq. The port, 8081 by default, accepts plain text and TLS. With
-    aclEnable=true, calls must be signed with an account of plainAclFile. With --json, prints one line when
-    clients can connect: {"grpc": "...", "namesrv": "..."}.
+    aclEnable=true, calls must be signed with an account of plainAclFile; with authenticationEnabled=true,
+    with a user of the brokers, whose policies apply with authorizationEnabled=true. With --json, prints one
+    line when clients can connect: {"grpc": "...", "namesrv": "..."}.
     """
     require(*GRPC)
     from rmqcli.broker.config import ProxyConfig
@@ -67,10 +69,11 @@ async def _start(
     tls = {name: value for name, value in configuration.given().items() if is_tls_name(name)}
     server = open_proxy(config, options, tls=tls)
     port = await opened(stack, server, "the proxy", join_address(host, config.listen_port), "--port")
-    if is_open(host) and not config.acl_enable:
+    if is_open(host) and not (config.acl_enable or config.authentication_enabled):
         warn(
             f"listening on {host} without accounts: who reaches port {port} can do what the account of the proxy "
-            f"may do; --host {LOCAL} serves this machine only, aclEnable=true requires accounts"
+            f"may do; --host {LOCAL} serves this machine only, aclEnable=true requires accounts, and "
+            "authenticationEnabled=true users"
         )
     address = join_address(local_address(host), port)
     namesrv = str(options["namesrv"])

@@ -70,6 +70,7 @@ from rmqcli.codec.proxy.codes import Code, MessageType
 from rmqcli.codec.receipt_handle import ReceiptHandle
 from rmqcli.flows.delays import delays_of, timer_problem
 from rmqcli.proxy.members import Members
+from rmqcli.proxy.users import ClusterUsers
 from rmqcli.proxy.waiting import Key, Waiting
 
 P = PropertyName
@@ -135,7 +136,12 @@ class RemoteBackend(Backend):
     longest_delay_ms = ANY_DELAY
 
     def __init__(
-        self, instance: ClientInstance, producer: Producer, config: ProxyConfig, access: AccessControl | None
+        self,
+        instance: ClientInstance,
+        producer: Producer,
+        config: ProxyConfig,
+        access: AccessControl | None,
+        users: ClusterUsers,
     ) -> None:
         self.turns = Turns()
         self.address = f"{instance.ip}:{config.listen_port}"
@@ -143,6 +149,7 @@ class RemoteBackend(Backend):
         self._producer = producer
         self._config = config
         self._access = access
+        self._users = users
         self._members = Members(instance)
         self._waiting = Waiting(instance)
         self._groups: dict[str, _Kept] = {}
@@ -154,6 +161,9 @@ class RemoteBackend(Backend):
 
     @property
     def access(self) -> AccessControl | None:
+        if self._users.unknown is not None:
+            # A refusal would tell the client that its own account is wrong.
+            raise status_error(self._users.unknown)
         return self._access
 
     @property

@@ -1,4 +1,4 @@
-"""The port of a proxy, its clients of the brokers, and its accounts."""
+"""The port of a proxy, its clients of the brokers, and its accounts and users."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import trio
 
-from rmqcli.broker.auth.control import AccessControl
-from rmqcli.broker.auth.files import default_file
-from rmqcli.broker.auth.following import AccountFiles
+from rmqcli.broker.auth.opening import control
 from rmqcli.broker.config import ProxyConfig
+from rmqcli.broker.config.access import check_access
 from rmqcli.broker.disk import REAL
 from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
@@ -23,6 +22,7 @@ from rmqcli.client import ClientError, Producer
 from rmqcli.client.instance import ClientInstance
 from rmqcli.codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from rmqcli.proxy.remote import RemoteBackend
+from rmqcli.proxy.users import ClusterUsers
 
 log = logging.getLogger("rmqcli.proxy")
 
@@ -53,15 +53,16 @@ async def open_proxy(
             max_message_size=config.max_message_size,
         )
         async with producer:
-            access = None
-            if config.acl_enable:
-                files = AccountFiles(default_file(config), REAL, in_thread, instance.now_ms)
-                access = AccessControl(instance.now_ms, files)
-                await files.load()
-                access.refresh()
-                instance.start(files.watch, "accounts")
+            check_access(config)
+            users = ClusterUsers(instance)
+            if config.authentication_enabled:
+                await users.follow()
+                instance.start(users.watch, "users")
+            access = await control(config, users, REAL, in_thread, instance.now_ms)
+            if access is not None and access.files is not None:
+                instance.start(access.files.watch, "accounts")
             front = open_front(
-                RemoteBackend(instance, producer, config, access),
+                RemoteBackend(instance, producer, config, access, users),
                 config.bind_address,
                 config.listen_port,
                 limits=ServerLimits.of(config),
