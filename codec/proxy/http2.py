@@ -1,8 +1,8 @@
 """The server's end of an HTTP/2 connection (RFC 9113), as far as gRPC needs it: bytes in, hooks called, bytes
 out.
 
-Header blocks that name their fields plainly, as those of calls do, are read here, all others by hpack. Those
-of replies use no table. What a client can make this keep is bounded: a frame (MAX_FRAME), a header block
+Header blocks that name their fields plainly, as those of calls do, are read by the core, all others by hpack.
+Those of replies use no table. What a client can make this keep is bounded: a frame (MAX_FRAME), a header block
 (LONGEST_HEADERS), the window of each of MOST_STREAMS streams. Frames that cost more than they bring are
 counted.
 """
@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 import hpack
 
+from rmqcli.codec.core.header_blocks import Field, plain_fields
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.proxy.frames import (
     ACK,
@@ -57,7 +58,6 @@ _SETTINGS: Final = {3: MOST_STREAMS, _INITIAL_WINDOW_SIZE: WINDOW, 6: LONGEST_HE
 _USUAL_WINDOW: Final = 65_535
 _LARGEST_WINDOW: Final = 2**31 - 1
 _MOST_CONTINUATIONS: Final = 16
-_MOST_KNOWN: Final = 64
 
 _SETTING = struct.Struct(">HI")
 
@@ -67,57 +67,24 @@ class HeaderReader:
 
     def __init__(self) -> None:
         self._decoder = hpack.Decoder(LONGEST_HEADERS)
-        self._known: dict[int | bytes, tuple[str, str, int]] = {}
-        """Name, value and size of the fields read last, by their bytes or their place in the table."""
+        self._known: dict[bytes, Field] = {}
 
     def read(self, block: bytes) -> dict[str, str]:
         """Return the header fields of a block; of equal names the last one counts. Raises HPACKError."""
-        plain = self._plain(block)
+        try:
+            plain = plain_fields(block, self._known, LONGEST_HEADERS, self._find)
+        except hpack.InvalidTableIndex:
+            plain = None
         if plain is not None:
             return plain
         self._known.clear()  # the table may change
         return {_text(name): _text(value) for name, value, *_ in self._decoder.decode(block, raw=True)}
 
-    def _plain(self, block: bytes) -> dict[str, str] | None:
-        """Return the fields of a block that consists of short literals and entries of the table, and does not
-        change the table; None for another."""
-        known = self._known
-        fields: dict[str, str] = {}
-        at = total = 0
-        size = len(block)
-        try:
-            while at < size:
-                first = block[at]
-                key: int | bytes = first
-                middle = 0
-                if 128 < first < 255:
-                    at += 1
-                elif first in {0, 16}:  # not indexed, never indexed
-                    begin, middle = at, at + 2 + block[at + 1]
-                    at = middle + 1 + block[middle]
-                    # More is the mark of Huffman's code, or of a length that takes further bytes.
-                    if block[begin + 1] > 126 or block[middle] > 126 or at > size:
-                        return None
-                    key = block[begin:at]
-                    middle -= begin
-                else:
-                    return None
-                field = known.get(key)
-                if field is None:
-                    if len(known) >= _MOST_KNOWN:
-                        known.clear()
-                    field = known[key] = self._field(key, middle)
-                fields[field[0]] = field[1]
-                total += field[2]
-        except (IndexError, hpack.InvalidTableIndex):
-            return None
-        return fields if total <= LONGEST_HEADERS else None
-
-    def _field(self, key: int | bytes, middle: int) -> tuple[str, str, int]:
-        if isinstance(key, int):
-            name, value = self._decoder.header_table.get_by_index(key & 127)
-        else:
+    def _find(self, key: bytes, middle: int) -> Field:
+        if middle:
             name, value = key[2:middle], key[middle + 1 :]
+        else:
+            name, value = self._decoder.header_table.get_by_index(key[0] & 127)
         return _text(name), _text(value), len(name) + len(value) + 32
 
 

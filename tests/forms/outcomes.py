@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import trio
 import trio.testing
+from hpack import HPACKError
 
 from rmqcli import broker
 from rmqcli.codec import core
@@ -37,6 +38,8 @@ from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_batch import decode_batch, encode_batch
 from rmqcli.codec.properties import decode_properties, mended_properties, properties_problem
+from rmqcli.codec.proxy.frames import literal
+from rmqcli.codec.proxy.http2 import HeaderReader
 from rmqcli.codec.records.filter import record_filter
 from rmqcli.codec.records.reading import decode_record, decode_records, peek_record, scan_record
 from rmqcli.codec.remoting.command import RemotingCommand
@@ -136,6 +139,24 @@ def property_texts(count: int) -> Iterator[bytes]:
         if text and rng.random() < 0.5:
             text[rng.randrange(len(text))] = rng.choice(b"\0\1\2 \x7f\x80\xff")
         yield bytes(text)
+
+
+def header_blocks() -> Iterator[Line]:
+    """What the blocks of one connection lead to, damaged ones between the others: all are pieces that mean something."""
+    rng, reader = random.Random("header blocks"), HeaderReader()
+    pieces = b"\0 \1 \x10 \x3f \x40 \x7e \x7f \x80 \x82 \x83 \xbe \xfe \xff".split(b" ")
+    pieces += [literal(b"te", b"trailers"), literal(b"x" * 126, b"v" * 126), b"\x10\2te\0", b"\0\1\xff\x7e"]
+    for _ in range(8_000 // THINNED):
+        block = b"".join(rng.choices(pieces, k=rng.randrange(7)))
+        yield f"header block {block!r}", outcome(read_block, reader, block)
+    yield "long header block", outcome(read_block, reader, literal(b"n", b"v" * 126) * 80)
+
+
+def read_block(reader: HeaderReader, block: bytes) -> object:
+    try:
+        return reader.read(block)
+    except HPACKError as error:  # its text may name an address in memory
+        return type(error).__name__
 
 
 def texts() -> Iterator[Line]:
@@ -437,6 +458,7 @@ def main() -> None:
         unpack(name, folder)
     for part in (
         frames(),
+        header_blocks(),
         texts(),
         batches(),
         deliveries(),

@@ -7,6 +7,7 @@ from random import Random
 import hpack
 import pytest
 
+from rmqcli.codec.core.header_blocks import Field, plain_fields
 from rmqcli.codec.errors import RemoteProtocolError
 from rmqcli.codec.proxy.frames import (
     DATA,
@@ -67,6 +68,10 @@ def test_header_blocks_are_read_as_hpack_reads_them(seed: int) -> None:
             break
 
 
+def plain(block: bytes) -> dict[str, str] | None:
+    return plain_fields(block, {}, LONGEST_HEADERS, HeaderReader()._find)
+
+
 @pytest.mark.parametrize(
     "block",
     [
@@ -77,12 +82,20 @@ def test_header_blocks_are_read_as_hpack_reads_them(seed: int) -> None:
     ],
 )
 def test_lengths_that_are_no_single_byte_are_left_to_hpack(block: bytes) -> None:
-    assert HeaderReader()._plain(block) is None
+    assert plain(block) is None
 
 
 def test_the_header_blocks_of_clients_take_the_short_way() -> None:
     block = b"\x83" + literal(b"x-mq-client-id", b"c") + b"\x10" + literal(b"te", b"trailers")[1:]
-    assert HeaderReader()._plain(block) == {":method": "POST", "x-mq-client-id": "c", "te": "trailers"}
+    assert plain(block) == {":method": "POST", "x-mq-client-id": "c", "te": "trailers"}
+
+
+def test_what_is_known_is_bounded() -> None:
+    known: dict[bytes, Field] = {}
+    for number in range(1_000):
+        block = literal(b"x-mq-request-id", b"%d" % number)
+        assert plain_fields(block, known, LONGEST_HEADERS, HeaderReader()._find) is not None
+        assert len(known) <= 64
 
 
 @pytest.mark.parametrize(
