@@ -131,12 +131,8 @@ class PartialFrames:
         self._checks = 0
 
     def update(self, session: Session) -> None:
-        """Count the bytes that a connection holds now. Call this after each read."""
+        """Count the bytes that a connection holds now, after a read that ended inside a frame."""
         held = session.connection.held
-        if session in self._held:
-            self.forget(session)
-        if not held:
-            return
         self._held[session] = held, self._checks
         self._total += held
         while self._total > self._max_bytes:

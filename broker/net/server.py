@@ -230,7 +230,7 @@ class Server:
         receive = session.transport.receive
         decode = session.connection.receive
         handle = self._dispatcher.handle
-        partial_frames = self._partial_frames
+        partial_frames, is_partial = self._partial_frames, False
         more = session.connection.more
         pace = self._dispatcher.pace()
         busy_poll = self._busy_poll
@@ -239,7 +239,8 @@ class Server:
             session.is_active = True
             if busy_poll is not None:
                 busy_poll.note_read()
-            partial_frames.forget(session)
+            if is_partial:
+                partial_frames.forget(session)
             pace.begin()
             commands = decode(data)
             while commands:
@@ -249,7 +250,9 @@ class Server:
             if is_new and session.is_known:
                 is_new = False
                 self._newcomers.discard(session)
-            partial_frames.update(session)
+            is_partial = session.connection.held > 0
+            if is_partial:
+                partial_frames.update(session)
             # Elapsed time is no criterion: on a busy machine, a short request of a modest client takes long
             # too.
             is_long = len(data) >= EAGER_BYTES or pace.waits > 0

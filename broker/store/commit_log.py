@@ -70,7 +70,8 @@ class CommitLog:
     def bounds(self) -> tuple[int, int, int]:
         """Start and end of the log (equal if it has no files), and the size of a file."""
         segments = self.segments
-        return segments.start, self.end if segments.segments else segments.start, segments.size
+        files = segments.segments
+        return (files[0].start, self.end, segments.size) if files else (0, 0, segments.size)
 
     @property
     def room(self) -> int:
