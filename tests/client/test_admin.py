@@ -34,7 +34,7 @@ from rmqcli.codec.bodies.config import (
 )
 from rmqcli.codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from rmqcli.codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from rmqcli.codec.bodies.route import BrokerData, KVTable, QueueData, TopicRouteData
+from rmqcli.codec.bodies.route import BrokerData, KVTable, QueueData, TopicList, TopicRouteData
 from rmqcli.codec.bodies.running import (
     ClientConnection,
     ConsumerConnection,
@@ -551,6 +551,28 @@ async def test_offsets_of_broadcasting_clients_make_no_group(cluster: Cluster, a
     )
     async with admin_of(cluster) as admin:
         assert await admin.groups.names() == ["G1", "G2", "G3"]
+
+
+async def test_retry_topics_of_pop_make_no_groups(cluster: Cluster, autojump_clock: Any) -> None:
+    topics = [
+        "T",
+        "my_T",
+        "%RETRY%G1_T",
+        "%RETRY%G1+my_T",
+        "%RETRY%my_G2_T",
+        "%RETRY%my_G2",
+        "%RETRY%other_T",
+    ]
+    cluster.namesrv.replies[RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER] = body(
+        TopicList(topic_list=topics)
+    )
+    table = {name: SubscriptionGroupConfig(group_name=name) for name in ("G1", "my_G2")}
+    cluster.both(
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        body(SubscriptionGroupWrapper(subscription_group_table=table)),
+    )
+    async with admin_of(cluster) as admin:
+        assert await admin.groups.names() == ["G1", "my_G2", "other_T"]
 
 
 async def test_group_settings(cluster: Cluster, autojump_clock: Any) -> None:

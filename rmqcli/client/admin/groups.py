@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from msgspec.structs import replace
 
@@ -34,6 +34,13 @@ OffsetTables = tuple[
 ]
 
 
+def _is_pop_retry(name: str, groups: Container[str], topics: Container[str]) -> bool:
+    """Return whether a retry topic is that of a group and a topic (POP): `GROUP_TOPIC`, or `GROUP+TOPIC`."""
+    return any(
+        name[:end] in groups and name[end + 1 :] in topics for end, sign in enumerate(name) if sign in "_+"
+    )
+
+
 class GroupAdmin(Area):
     """Calls about consumer groups.
 
@@ -60,11 +67,9 @@ class GroupAdmin(Area):
         tables = await self.all_settings(failures=failures)
         names = {name for table in tables.values() for name in table}
         names |= await self._groups_with_offsets(failures)
-        names |= {
-            topic.removeprefix(RETRY_PREFIX)
-            for topic in await self._admin.topics.names()
-            if topic.startswith(RETRY_PREFIX)
-        }
+        topics = set(await self._admin.topics.names())
+        retried = {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}
+        names |= {name for name in retried if not _is_pop_retry(name, names, topics)}
         return sorted(name for name in names if system or not is_system_group(name))
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
