@@ -72,12 +72,10 @@ async def telemetry(caller: Caller) -> None:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send_commands, call)
-            while (data := await call.receive()) is not None:
-                client.last_call = trio.current_time()
-                longest = LONGEST_ANSWER if client.is_asked else LONGEST_COMMAND
-                if len(data) > longest:
-                    raise CallError(GrpcStatus.RESOURCE_EXHAUSTED, f"a command can have {longest} bytes")
-                await _take(caller, client, decoded(messages.TelemetryCommand, data))
+            try:
+                await _take_all(caller, client)
+            except CallError as error:  # the nursery would raise it in a group
+                call.finish(error.status, str(error))
             nursery.cancel_scope.cancel()
     except trio.Cancelled:
         # As after a goodbye: a client of Node that has just been shut down does not catch the error of a status.
@@ -85,6 +83,16 @@ async def telemetry(caller: Caller) -> None:
         raise
     finally:
         client.end_stream(call)
+
+
+async def _take_all(caller: Caller, client: Client) -> None:
+    """Take commands until the client ends the stream. Raises CallError for one that cannot be."""
+    while (data := await caller.call.receive()) is not None:
+        client.last_call = trio.current_time()
+        longest = LONGEST_ANSWER if client.is_asked else LONGEST_COMMAND
+        if len(data) > longest:
+            raise CallError(GrpcStatus.RESOURCE_EXHAUSTED, f"a command can have {longest} bytes")
+        await _take(caller, client, decoded(messages.TelemetryCommand, data))
 
 
 async def _take(caller: Caller, client: Client, command: Any) -> None:

@@ -242,6 +242,31 @@ async def test_transaction_ids_that_are_not_ours(nursery: trio.Nursery, autojump
         assert await pulled(cluster, "orders") == []
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "text"),
+    [
+        (b"\xff", GrpcStatus.INTERNAL, "decoded"),
+        (bytes(1 << 18) + b"\0", GrpcStatus.RESOURCE_EXHAUSTED, "bytes"),
+    ],
+)
+async def test_a_telemetry_command_that_cannot_be_ends_the_stream(
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    command: bytes,
+    status: GrpcStatus,
+    text: str,
+) -> None:
+    async with cluster_with_grpc() as cluster:
+        stub = await connected(nursery, cluster)
+        told = await stub.telemetry(of_producer("orders"))
+        assert (await told.next()).status.code == Code.OK
+        await stub.client.send(told.number, command)
+        answer = await stub.client.end(told.number)
+        assert (answer.status, text in answer.trailers["grpc-message"]) == (status, True)
+        assert not caplog.records
+
+
 async def test_an_orphan_is_recovered_by_telemetry(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with cluster_with_grpc() as cluster:
         stub = await connected(nursery, cluster)
