@@ -77,13 +77,16 @@ def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
 
 
 def log_to_stderr(settings: Settings) -> None:
-    """Log warnings and errors in one line each; with `-v`, log everything, with modules and tracebacks."""
+    """Log warnings and errors in one line each; with `-v`, log everything of rmq, with modules and tracebacks."""
     handler = logging.StreamHandler(sys.stderr)
     if settings.verbose:
         handler.setFormatter(Escaped("rmq: %(name)s: %(message)s"))
     else:
         handler.setFormatter(OneLine("rmq: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.DEBUG if settings.verbose else logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    if settings.verbose:
+        # Not of all libraries: hpack logs each header of a call, including its signature.
+        logging.getLogger("rmqcli").setLevel(logging.DEBUG)
 
 
 class Stop:
