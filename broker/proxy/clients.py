@@ -28,6 +28,7 @@ from rmqcli.codec.errors import CodecError
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code
+from rmqcli.codec.proxy.framing import GrpcStatus
 from rmqcli.codec.records.reading import decode_record
 from rmqcli.codec.remoting.command import RemotingCommand
 
@@ -185,6 +186,10 @@ class Client:
             if self.is_node and command.HasField("settings"):
                 await self._settled()
             await call.send(command.SerializeToString())
+            if self.settings is None and command.HasField("status"):
+                # Its first settings were refused. A client of Go waits for others until the stream ends.
+                call.finish(GrpcStatus.INVALID_ARGUMENT, command.status.message)
+                call.cancel()
 
     @property
     def is_node(self) -> bool:

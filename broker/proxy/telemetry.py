@@ -59,10 +59,9 @@ async def telemetry(caller: Caller) -> None:
         caller.check()
     except Refusal as refusal:
         # Whoever only names the id and the account of a client does not get its commands.
-        await call.send(_refused(of_refusal(refusal)).SerializeToString())
-        while await call.receive() is not None:
-            pass
-        return
+        error = of_refusal(refusal)
+        await call.send(_refused(error).SerializeToString())
+        raise CallError(GrpcStatus.INVALID_ARGUMENT, str(error)) from None
     client = caller.client()
     before = client.stream
     if before is not None:  # the client has lost it, and opened another one
