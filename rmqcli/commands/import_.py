@@ -41,7 +41,8 @@ def import_(
     path: Annotated[
         Path,
         Argument(
-            metavar="PATH", help="Parquet (.parquet) or JSON lines (.jsonl) file, or a folder of such files."
+            metavar="PATH",
+            help="Parquet (.parquet) or JSON lines (.jsonl) file, or a folder of such files or of a Delta table.",
         ),
     ],
     topic: Annotated[str, Option("--topic", "-T", metavar="TOPIC", help="Topic to send to.")],
@@ -82,14 +83,15 @@ def import_(
     """
     _check(path, queues)
     from rmqcli.import_.progress import Progress
-    from rmqcli.import_.rows import count_rows, import_files, read_rows, row_test
+    from rmqcli.import_.rows import count_rows, read_rows, row_test
     from rmqcli.import_.sending import Importer, Router
+    from rmqcli.import_.sources import source_of
 
     chosen = {} if where is None else {"test": row_test(where)}
-    files = import_files(path)
+    files, listed = source_of(path)
     beside = path.resolve().with_name(f"{path.resolve().name}.{topic}.import")
     kept = None if dry_run and not resume else progress_file or beside
-    done = Progress(kept, path, topic, resume=resume)
+    done = Progress(kept, path, topic, resume=resume, listed=listed)
 
     def rows() -> Iterator[ImportRow]:
         for name, file in files:
@@ -130,6 +132,8 @@ def _check(path: Path, queues: str) -> None:
     lines_only = path.suffix in (".jsonl", ".ndjson", ".json")
     if not lines_only:
         require("export", "pyarrow")
+    if (path / "_delta_log").is_dir():
+        require("table", "deltalake")
 
 
 def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -> None:

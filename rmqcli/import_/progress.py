@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,8 +44,18 @@ def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 class Progress:
     """A context manager for the progress file of an import. With a path of None, nothing is kept."""
 
-    def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
-        """Raise InputError if the file exists without `resume`, or belongs to another import."""
+    def __init__(
+        self,
+        path: Path | None,
+        source: Path,
+        topic: str,
+        *,
+        resume: bool,
+        listed: Collection[str] | None = None,
+    ) -> None:
+        """Raise InputError if the file exists without `resume`, or belongs to another import, or if it names a
+        file that is not `listed` in the source: its rows are in another file now.
+        """
         self._path = path
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
@@ -59,6 +69,12 @@ class Progress:
                     "continue with --resume, or remove it to send all again"
                 )
             self._read(path)
+            gone = next((file for file in self._sent if listed is not None and file not in listed), None)
+            if gone is not None:
+                raise InputError(
+                    f"{path}: the rows of {gone} are in other files since a compaction, so it is not known which "
+                    "ones were sent; remove it to send all again"
+                )
 
     def _read(self, path: Path) -> None:
         # The last line may be cut short by a kill; its rows count as not sent.

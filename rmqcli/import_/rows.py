@@ -22,6 +22,7 @@ import pyarrow.types as t
 from rmqcli.codec.edited import BYTE_ORDER_MARK
 from rmqcli.codec.message import Message
 from rmqcli.codec.records.filter import condition
+from rmqcli.export.output.folder import JOURNAL
 from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.grammar.values import GrammarError
@@ -109,10 +110,20 @@ def import_files(path: Path) -> list[tuple[str, Path]]:
     )
     if not names:
         raise InputNotFound(f"{path}: no .parquet or .jsonl file is in this folder")
-    listed: Manifest | None = read_json(books_of(path) / MANIFEST, Manifest)
-    order = {file.path: place for place, file in enumerate(listed.files if listed else [])}
+    if (books_of(path) / JOURNAL).exists():
+        raise InputError(
+            f"{path}: a commit is not complete, so rows may be missing or there twice; "
+            "complete it with `rmq compact` or `rmq export --resume`"
+        )
+    order = {name: place for place, name in enumerate(listed_files(path) or ())}
     names.sort(key=lambda name: order.get(name, len(order)))
     return [(name, path / name) for name in names]
+
+
+def listed_files(path: Path) -> list[str] | None:
+    """Return the names of the files of an export, also of those that the user removed; None if it is none."""
+    listed: Manifest | None = read_json(books_of(path) / MANIFEST, Manifest)
+    return None if listed is None else [file.path for file in listed.files]
 
 
 def _is_data(file: Path, root: Path) -> bool:
@@ -261,7 +272,7 @@ def _is_map(kind: Any) -> bool:
 _TEXT = _Kind(_is_text, "text")
 _NUMBER = _Kind(t.is_integer, "a whole number")
 _MOMENT = _Kind(lambda kind: t.is_timestamp(kind) or t.is_integer(kind), "a timestamp or epoch milliseconds")
-_COLUMNS: Mapping[str, _Kind] = {
+COLUMNS: Mapping[str, _Kind] = {
     "body": _Kind(_is_body, "bytes or text"),
     "body_text": _TEXT,
     "properties": _Kind(_is_map, "a map or struct of texts"),
@@ -277,7 +288,7 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 def wanted_columns(schema: Any) -> list[str]:
     """Return the message columns of a file. Raises InputError for a wrong type, or if the body is missing."""
-    found = [name for name in _COLUMNS if name in schema.names]
+    found = [name for name in COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
         raise InputError("column body is missing")
     for name in found:
@@ -287,13 +298,13 @@ def wanted_columns(schema: Any) -> list[str]:
 
 def _check(name: str, kind: Any) -> None:
     value = kind.value_type if t.is_dictionary(kind) else kind
-    if not t.is_null(value) and not _COLUMNS[name].takes(value):
-        raise InputError(f"column {name} is {kind}: expected {_COLUMNS[name].expected}")
+    if not t.is_null(value) and not COLUMNS[name].takes(value):
+        raise InputError(f"column {name} is {kind}: expected {COLUMNS[name].expected}")
 
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch, with times in milliseconds and without nulls."""
-    columns = {name: _values(batch[name], _COLUMNS[name]) for name in batch.schema.names}
+    columns = {name: _values(batch[name], COLUMNS[name]) for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}
 
