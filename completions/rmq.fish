@@ -81,7 +81,7 @@ complete --command rmq --condition '__rmq_at \'\'' --arguments bench --descripti
 complete --command rmq --condition '__rmq_at \'\'' --arguments inspect --description 'Read, verify, rebuild and salvage store files.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments export --description 'Export messages to Parquet files, or to a table of a lakehouse.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments import --description 'Import messages from Parquet files or JSON lines.'
-complete --command rmq --condition '__rmq_at \'\'' --arguments compact --description 'Merge the small files of a table.'
+complete --command rmq --condition '__rmq_at \'\'' --arguments compact --description 'Merge the small files of a table or an export.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments spark --description 'Prepare Spark clusters for `rmq export --spark` and the data source.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments sql --description 'Query topics of a cluster or a store folder with SQL.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments mirror --description 'Keep a copy of a broker as a store folder.'
@@ -984,7 +984,7 @@ complete --command rmq --condition '__rmq_at \' import\'' --long-option dry-run 
 complete --command rmq --condition '__rmq_at \' import\'' --long-option resume --description 'Continue a previous import, including its failed rows.'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option progress --require-parameter --force-files --description 'File that records what is sent. [default: PATH.TOPIC.import, beside PATH]'
 complete --command rmq --condition '__rmq_at \' import\'' --force-files
-complete --command rmq --condition '__rmq_at \' compact\'' --long-option file-size --exclusive --description 'Size of the new files: of Iceberg before compression, of Delta after it; at most 1G. [default: 512M]'
+complete --command rmq --condition '__rmq_at \' compact\'' --long-option file-size --exclusive --description 'Size of the new files: before compression, of Delta after it; at most 1G. [default: 512M]'
 complete --command rmq --condition '__rmq_at \' compact\'' --long-option dry-run --description 'Show what would be merged; change nothing.'
 complete --command rmq --condition '__rmq_at \' spark\'' --arguments package --description 'Write an archive of what Spark\'s executors need: rmqcli, and the packages that it requires.'
 complete --command rmq --condition '__rmq_at \' spark package\'' --long-option out --require-parameter --force-files --description 'Archive to write. [default: rmq-spark.zip]'

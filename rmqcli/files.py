@@ -38,7 +38,7 @@ def replacing(
     finally:
         temporary.unlink(missing_ok=True)
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def replace_file(
@@ -60,7 +60,14 @@ def refuse_existing(out: Path, *, replace: bool) -> None:
         raise FileExistsError(errno.EEXIST, "exists; --replace overwrites it", str(out))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Write the content of a file to the disk."""
+    with path.open("rb") as file:
+        _sync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows cannot sync a folder
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -91,7 +91,7 @@ COMMANDS: dict[str, Entry] = {
         "rmqcli.commands.export", "Files", "Export messages to Parquet files, or to a table of a lakehouse."
     ),
     "import": Entry("rmqcli.commands.import_", "Files", "Import messages from Parquet files or JSON lines."),
-    "compact": Entry("rmqcli.commands.compact", "Files", "Merge the small files of a table."),
+    "compact": Entry("rmqcli.commands.compact", "Files", "Merge the small files of a table or an export."),
     "spark": Entry(
         "rmqcli.commands.spark",
         "Files",

@@ -65,6 +65,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     },
     "rmqcli.export.errors": {
         "OutputExists": ExitCode.USAGE,
+        "ExportNotFound": ExitCode.NOT_FOUND,
         "LayoutError": ExitCode.USAGE,
         "SourceError": ExitCode.USAGE,
         "MasterError": ExitCode.USAGE,

@@ -13,7 +13,7 @@ from rmqcli.commands.export.tables import silence
 from rmqcli.extras import require
 
 if TYPE_CHECKING:
-    from rmqcli.export.tables.compaction import Compacted
+    from rmqcli.export.output.compaction import Compacted
 
 app = single_command()
 
@@ -25,35 +25,54 @@ _MOST = 1 << 30
     app,
     "compact",
     example="""rmq compact delta:s3://lake/orders
-rmq compact iceberg:local.shop.orders --dry-run""",
+rmq compact iceberg:local.shop.orders --dry-run
+rmq compact s3://lake/orders""",
 )
 def compact(
     settings: Settings,
-    table: Annotated[str, Argument(metavar="TABLE", help="delta:URI or iceberg:CATALOG.NAMESPACE.NAME.")],
+    table: Annotated[
+        str,
+        Argument(
+            metavar="TABLE",
+            help="delta:URI, iceberg:CATALOG.NAMESPACE.NAME, or the folder of `rmq export --out`.",
+        ),
+    ],
     file_size: Annotated[
         str,
         Option(
             "--file-size",
             metavar="SIZE",
-            help="Size of the new files: of Iceberg before compression, of Delta after it; at most 1G.",
+            help="Size of the new files: before compression, of Delta after it; at most 1G.",
         ),
     ] = "512M",
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be merged; change nothing.")] = False,
 ) -> None:
-    """Merge the small files of a table.
+    """Merge the small files of a table, or of an export to a folder.
 
     `rmq export --follow` makes a file with every commit. This merges the files of a partition, in one commit
     that changes no row: readers see the old files or the new ones, and exports continue where they were, even
     if they run at the same time. In Iceberg, the rows of each new file are sorted by queue and offset; in
     Delta, they stay in the order of the commits. The old files remain until a vacuum (Delta) or the expiry of
     their snapshots (Iceberg). Needs the extra table.
+
+    In the folder of an export, each new file is sorted and replaces its old ones at once: the manifest lists
+    each row once at any time, but a reader of the folder that opens its files meanwhile can miss one, or find
+    rows twice. No export may run there. Run it again after a kill.
     """
-    from rmqcli.export.tables.naming import PACKAGES, format_of
+    from rmqcli.export.tables.naming import PACKAGES, format_of, is_folder
     from rmqcli.grammar.values import parse_size
 
     size = parse_size("--file-size", file_size)
     if size > _MOST:
         raise usage_error(f"--file-size {file_size}: expected at most 1G: the rows of a file are in memory")
+    if is_folder(table):
+        require("export", "numpy", "pyarrow")
+        from rmqcli.export.output.compaction import compact_folder
+        from rmqcli.export.output.storage import location
+
+        place = location("TABLE", table)
+        _show(settings, compact_folder(place, size, dry_run=dry_run), dry_run=dry_run)
+        return
     require("table", PACKAGES[format_of(table)])
     from rmqcli.export.tables import compaction
 

@@ -11,6 +11,10 @@ class OutputExists(ExportError):
     """The output folder contains something that this export cannot continue; exports never mix."""
 
 
+class ExportNotFound(ExportError):
+    """A folder contains no export."""
+
+
 class LayoutError(ExportError):
     """A column, partition or compression is unknown."""
 

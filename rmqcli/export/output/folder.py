@@ -6,6 +6,9 @@ commit first writes its plan (`commit.json`), then renames the files and writes 
 last. An export killed before the commit leaves only temporary files, one killed during it leaves the plan.
 Resuming removes the former and completes the latter. A lock on the folder keeps two exports on this machine
 apart.
+
+A compaction commits in the same way: its plan also names the files that a new one replaces, which are removed
+after the manifest that lists the new one is written.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
@@ -25,7 +29,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
-from rmqcli.export.errors import OutputExists
+from rmqcli.export.errors import ExportError, OutputExists
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import (
     MANIFEST,
@@ -38,6 +42,7 @@ from rmqcli.export.output.manifest import (
     read_json,
     write_json,
 )
+from rmqcli.files import sync_file, sync_folder
 from rmqcli.store.read.files import naming_full_disk
 
 UNFINISHED = ".tmp"
@@ -122,10 +127,13 @@ _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """The plan of a commit: (from, to) of files, relative to `books_of` and the export, then the manifest."""
+    """The plan of a commit: (from, to) of files, relative to `books_of` and the export, then the manifest,
+    then the files that the new ones replace.
+    """
 
     moves: list[tuple[str, str]]
     manifest: Manifest
+    removed: list[str] = []
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -183,17 +191,22 @@ def refuse_store(out: Path) -> None:
 
 
 class ExportFiles(ABC):
-    """The files of a run of an export, wherever they are: measured, then committed with a plan."""
+    """The files of a run of an export, wherever they are: measured, then committed with a plan.
 
-    def __init__(self, place: Unfinished, origin: Origin, layout: Layout, shown: str) -> None:
+    An origin of None is that of any export, whose files are only replaced.
+    """
+
+    def __init__(self, place: Unfinished, origin: Origin | None, layout: Layout, shown: str) -> None:
         layout.check()
         self.previous: Manifest | None = None
         self.place = place
         self.layout = layout
         self.shown = shown
         self.prefix = ""
-        self._source = origin.source
-        self._base = Manifest.empty(origin, layout)
+        known = origin or Origin((), None)
+        self._source = known.source
+        self._base = Manifest.empty(known, layout)
+        self._is_of_any = origin is None
         self._suffix = ""
         self._names: dict[str, str] = {}
         self._numbers: Counter[str] = Counter()
@@ -202,8 +215,12 @@ class ExportFiles(ABC):
         """Continue the export of a manifest. Raises OutputExists if this is another one."""
         self.previous = previous
         if previous is not None:
-            previous.require_same(self._base, self.shown)
-            self._numbers.update(file.path.rpartition("/")[0] for file in previous.files)
+            if not self._is_of_any:
+                previous.require_same(self._base, self.shown)
+            # Not their count: the number of a file that was replaced is never used again.
+            for file in previous.files:
+                folder, _, name = file.path.rpartition("/")
+                self._numbers[folder] = max(self._numbers[folder], _number(name) + 1)
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
         """Return manifest entries, with their final paths, of the temporary files of these names."""
@@ -235,6 +252,21 @@ class ExportFiles(ABC):
         self._begin_commit(Commit(moves, manifest))
         return added
 
+    def replace(self, files: Sequence[FileEntry], name: str) -> FileEntry:
+        """Put a temporary file that has the same rows in the place of these files, of the same folder."""
+        assert self.previous is not None
+        (entry,) = self.measure([name])
+        if entry.rows != sum(file.rows for file in files):
+            raise ExportError(f"{self.shown}: {files[0].path} and others have other rows than were exported")
+        gone = {file.path for file in files}
+        listed = [file for file in self.previous.files if file.path not in gone]
+        # The rows of a queue stay in the order of the list.
+        listed.insert(self.previous.files.index(files[0]), entry)
+        manifest = msgspec.structs.replace(self.previous, files=listed)
+        self._begin_commit(Commit([(self._unfinished(name), entry.path)], manifest, sorted(gone)))
+        self.previous = manifest
+        return entry
+
     def _empty_file(self) -> str:
         from pyarrow import parquet
 
@@ -257,7 +289,7 @@ class ExportFolder(ExportFiles):
     `previous` is the manifest of the export that is resumed, or None for a new export.
     """
 
-    def __init__(self, out: Path, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
+    def __init__(self, out: Path, origin: Origin | None, layout: Layout, *, resume: bool = False) -> None:
         """Raise OutputExists like `refuse_existing`, and LayoutError."""
         self._books = books_of(out)
         self.temporary = self._books / f"{TEMPORARY}{uuid.uuid4().hex}"
@@ -315,20 +347,38 @@ class ExportFolder(ExportFiles):
         return str(self._local.unfinished(name).relative_to(self._books))
 
     def _begin_commit(self, commit: Commit) -> None:
-        write_json(self._books / JOURNAL, commit)
+        if commit.removed:  # whose rows must outlive a power cut, too
+            for before, _ in commit.moves:
+                sync_file(self._books / before)
+        write_json(self._books / JOURNAL, commit, durable=bool(commit.removed))
         self._carry_out(commit)
 
     def _carry_out(self, commit: Commit) -> None:
         """Carry out a plan, possibly again: a file that is no longer at its old path is at the new one."""
-        # `_SUCCESS` is missing while the folder is incomplete; the journal goes after the manifest.
+        # `_SUCCESS` is missing while the folder is incomplete; the journal goes last.
         (self._out / SUCCESS).unlink(missing_ok=True)
         for before, after in commit.moves:
             (self._out / after).parent.mkdir(parents=True, exist_ok=True)
             if (self._books / before).exists():
                 (self._books / before).replace(self._out / after)
-        write_json(self._books / MANIFEST, commit.manifest)
-        (self._books / JOURNAL).unlink()
+        if commit.removed:
+            self._require_moved(commit)
+        write_json(self._books / MANIFEST, commit.manifest, durable=bool(commit.removed))
+        for name in commit.removed:
+            (self._out / name).unlink(missing_ok=True)
         (self._out / SUCCESS).touch()
+        (self._books / JOURNAL).unlink()
+
+    def _require_moved(self, commit: Commit) -> None:
+        """Raise ExportError unless the files that replace others are there as a whole, and stay there."""
+        for _, name in commit.moves:
+            path = self._out / name
+            if not path.exists() or path.stat().st_size != commit.sizes[name]:
+                raise ExportError(
+                    f"{path}: is missing or incomplete, but was to replace other files; "
+                    f"remove it and {self._books / JOURNAL} to keep those"
+                )
+            sync_folder(path.parent)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -361,6 +411,11 @@ class ExportFolder(ExportFiles):
         with suppress(OSError):
             self.temporary.rename(dropped)
         shutil.rmtree(dropped, ignore_errors=True)
+
+
+def _number(name: str) -> int:
+    found = re.match(r"part-(\d+)", name)
+    return int(found[1]) if found else -1
 
 
 def is_in_use(out: Path) -> bool:

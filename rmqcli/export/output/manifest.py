@@ -178,15 +178,22 @@ class SpanTally:
         The keys are `rmq.offsets`, `rmq.last`, for a store `rmq.commit_log_end`, and `rmq.undecoded` if there
         are any.
         """
-        found = {
-            "rmq.offsets": msgspec.json.encode(self._spans).decode(),
-            "rmq.last": msgspec.json.encode(self._last).decode(),
-        }
-        if self._undecoded:
-            found["rmq.undecoded"] = str(self._undecoded)
-        if self._of_store:
-            found["rmq.commit_log_end"] = str(self._commit_log_end)
-        return found
+        end = self._commit_log_end if self._of_store else None
+        return footer_facts(self._spans, self._last, self._undecoded, end)
+
+
+def footer_facts(
+    spans: list[QueueSpan], last: list[LastRow], undecoded: int, commit_log_end: int | None
+) -> dict[str, str]:
+    found = {
+        "rmq.offsets": msgspec.json.encode(spans).decode(),
+        "rmq.last": msgspec.json.encode(last).decode(),
+    }
+    if undecoded:
+        found["rmq.undecoded"] = str(undecoded)
+    if commit_log_end is not None:
+        found["rmq.commit_log_end"] = str(commit_log_end)
+    return found
 
 
 def _commit_log_end(table: Any) -> int:
@@ -380,10 +387,10 @@ def encode_json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object, *, durable: bool = False) -> None:
     """Write a file completely or not at all, even if the process is killed.
 
-    Like the Parquet files, it is not synced: after a power cut, a manifest that outlives them would list
-    missing rows.
+    Like the Parquet files of an export, it is not synced by default: after a power cut, a manifest that
+    outlives them would list missing rows.
     """
-    replace_file(path, encode_json(value), durable=False)
+    replace_file(path, encode_json(value), durable=durable)

@@ -2,7 +2,7 @@
 
 Its content, names and plan are those of a local folder ([folder.py](folder.py)), but a store has neither
 renames nor locks. A commit lets the store copy the files from the temporary folder to their final names,
-which contain the run; the manifest and `_SUCCESS` come after all of them. Instead of a lock, a run writes its
+which contain the run; the manifest, the removal of replaced files and `_SUCCESS` come after all of them. Instead of a lock, a run writes its
 id as `writer.json`, and commits only while that is still there: the export that was started last wins, and
 the one before it ends without having added anything.
 """
@@ -32,7 +32,8 @@ from rmqcli.export.output.folder import (
     refuse_content,
 )
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, decode_json, encode_json
+from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, decode_json, encode_json, read_json
+from rmqcli.export.output.manifest import books_of as local_books_of
 from rmqcli.export.output.storage import UNFINISHED, Location, Storage, explained
 
 WRITER = "writer.json"
@@ -45,12 +46,35 @@ class _Writer(msgspec.Struct, frozen=True):
 
 
 def open_folder(
-    out: Location, origin: Origin, layout: Layout, *, resume: bool
+    out: Location, origin: Origin | None, layout: Layout, *, resume: bool
 ) -> ExportFolder | StorageFolder:
     """Return the folder of an export. Raises OutputExists like `refuse_existing`, and LayoutError."""
     if isinstance(out, Storage):
         return StorageFolder(out, origin, layout, resume=resume)
     return ExportFolder(out, origin, layout, resume=resume)
+
+
+def listed(out: Location) -> Manifest | None:
+    """Return the manifest of the export in a folder; None if there is none."""
+    if isinstance(out, Storage):
+        return _listed(books_of(out))
+    found: Manifest | None = read_json(local_books_of(out) / MANIFEST, Manifest)
+    return found
+
+
+def has_plan(out: Location) -> bool:
+    """Return True if a commit was not carried out to its end."""
+    if isinstance(out, Storage):
+        return books_of(out).size(JOURNAL) >= 0
+    return (local_books_of(out) / JOURNAL).exists()
+
+
+def _listed(books: Storage) -> Manifest | None:
+    content = books.read(MANIFEST)
+    if content is None:
+        return None
+    found: Manifest = decode_json(content, Manifest, books / MANIFEST)
+    return found
 
 
 def refuse_existing(out: Location, *, resume: bool = False) -> None:
@@ -76,7 +100,7 @@ def _refuse_existing(out: Storage, *, resume: bool) -> None:
 class StorageFolder(ExportFiles):
     """A context manager like `ExportFolder`."""
 
-    def __init__(self, out: Storage, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
+    def __init__(self, out: Storage, origin: Origin | None, layout: Layout, *, resume: bool = False) -> None:
         self._run = uuid.uuid4().hex
         self._books = books_of(out)
         self._temporary = f"{TEMPORARY}{self._run}"
@@ -103,7 +127,7 @@ class StorageFolder(ExportFiles):
                 self._books.delete(name)
         if not self._out.names():  # the files of the export were removed
             self._books.delete(MANIFEST)
-        self._resume_from(self._listed())
+        self._resume_from(_listed(self._books))
 
     def _unfinished(self, name: str) -> str:
         return f"{self._temporary}/{name}"
@@ -122,13 +146,6 @@ class StorageFolder(ExportFiles):
         content = self._books.read(WRITER)
         return content is not None and decode_json(content, _Writer, self._books / WRITER).run == self._run
 
-    def _listed(self) -> Manifest | None:
-        content = self._books.read(MANIFEST)
-        if content is None:
-            return None
-        found: Manifest = decode_json(content, Manifest, self._books / MANIFEST)
-        return found
-
     def _carry_out(self, commit: Commit) -> bool:
         """Carry out a plan, possibly again, and possibly at the same time as the run that made it.
 
@@ -139,11 +156,12 @@ class StorageFolder(ExportFiles):
             self._out.delete(SUCCESS)
             with ThreadPoolExecutor(COPIES, "copy") as threads:
                 copied = all(list(threads.map(partial(self._copied, commit.sizes), commit.moves)))
-            if copied and self._follows(commit):
-                self._books.write(MANIFEST, encode_json(commit.manifest))
-                self._books.delete(JOURNAL)
-                self._say_success()
-                return True
+                if copied and self._follows(commit):
+                    self._books.write(MANIFEST, encode_json(commit.manifest))
+                    list(threads.map(self._out.delete, commit.removed))
+                    self._say_success()
+                    self._books.delete(JOURNAL)
+                    return True
         self._forget(commit)
         return False
 
@@ -151,8 +169,8 @@ class StorageFolder(ExportFiles):
         self._out.create(SUCCESS).close()
 
     def _follows(self, commit: Commit) -> bool:
-        listed = self._listed()
-        return listed is None or {file.path for file in listed.files} <= set(commit.sizes)
+        found = _listed(self._books)
+        return found is None or {file.path for file in found.files} <= {*commit.sizes, *commit.removed}
 
     def _copied(self, sizes: Mapping[str, int], move: tuple[str, str]) -> bool:
         """Return True if the file of a move is under its final name, copied now or before."""
@@ -163,13 +181,13 @@ class StorageFolder(ExportFiles):
         return self._out.size(after) == sizes[after]
 
     def _forget(self, commit: Commit) -> None:
-        listed = self._listed()
-        kept = {file.path for file in listed.files} if listed else set()
+        found = _listed(self._books)
+        kept = {file.path for file in found.files} if found else set()
         for _, name in commit.moves:
             if name not in kept:
                 self._out.delete(name)
         self._books.delete(JOURNAL)
-        if listed:
+        if found:
             self._say_success()
 
     def __exit__(

@@ -9,31 +9,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Hashable
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from rmqcli.export.errors import TableError
-from rmqcli.export.output.layout import ROW_GROUP_BYTES, Layout
-from rmqcli.export.output.order import ORDER, sorted_table, sorting_columns
-from rmqcli.export.output.parquet import writer_options
+from rmqcli.export.output.compaction import Compacted, bins, known_columns, planned, write_sorted
+from rmqcli.export.output.layout import Layout
 from rmqcli.export.tables.committing import commit_patiently
 from rmqcli.export.tables.naming import format_of
-
-File = TypeVar("File")
-
-
-class Compacted(NamedTuple):
-    """The files that were merged, or that would be, and those that replace them; None if not known before."""
-
-    table: str
-    files: int
-    bytes: int
-    files_after: int
-    bytes_after: int | None
-    seconds: float
 
 
 def compact(name: str, file_bytes: int, *, dry_run: bool = False) -> Compacted:
@@ -42,31 +27,6 @@ def compact(name: str, file_bytes: int, *, dry_run: bool = False) -> Compacted:
     is_delta = format_of(name) == "delta"
     found = (_compact_delta if is_delta else _compact_iceberg)(name.partition(":")[2], file_bytes, dry_run)
     return found._replace(seconds=time.perf_counter() - started)
-
-
-def bins(
-    files: Iterable[File],
-    partition: Callable[[File], Hashable],
-    size: Callable[[File], int],
-    most: int,
-) -> list[list[File]]:
-    """Return files of one partition that fit into one of size `most`, at least two, in their order.
-
-    A file of more than half of that size stays as it is, so that no row is rewritten again and again.
-    """
-    done: list[list[File]] = []
-    under_way: dict[Hashable, tuple[list[File], int]] = {}
-    for file in files:
-        own = size(file)
-        if own > most // 2:
-            continue
-        gathered, total = under_way.get(partition(file), ([], 0))
-        if total + own > most:
-            done.append(gathered)
-            gathered, total = [], 0
-        under_way[partition(file)] = [*gathered, file], total + own
-    done += [gathered for gathered, _ in under_way.values()]
-    return [files for files in done if len(files) > 1]
 
 
 def _compact_delta(uri: str, file_bytes: int, dry_run: bool) -> Compacted:
@@ -85,7 +45,7 @@ def _compact_delta(uri: str, file_bytes: int, dry_run: bool) -> Compacted:
             merged = bins(
                 actions, lambda one: str(one["partition"]), lambda one: int(one["size_bytes"]), file_bytes
             )
-            return _planned(there.shown, merged, lambda one: int(one["size_bytes"]))
+            return planned(there.shown, merged, lambda one: int(one["size_bytes"]))
         found = table.optimize.compact(target_size=file_bytes, writer_properties=_delta_properties())
     removed, added = found["numFilesRemoved"], found["numFilesAdded"]
     sizes = [_total(found[name]) for name in ("filesRemoved", "filesAdded")]
@@ -109,11 +69,6 @@ def _delta_properties() -> Any:
     )
 
 
-def _planned(shown: str, merged: Sequence[Sequence[Any]], size: Callable[[Any], int]) -> Compacted:
-    files = [file for some in merged for file in some]
-    return Compacted(shown, len(files), sum(map(size, files)), len(merged), None, 0.0)
-
-
 def _compact_iceberg(name: str, file_bytes: int, dry_run: bool) -> Compacted:
     """Merge files and sort their rows; pyiceberg has no compaction, but a snapshot that replaces files."""
     from rmqcli.export.tables.iceberg import IcebergTable
@@ -134,7 +89,7 @@ def _compact_iceberg(name: str, file_bytes: int, dry_run: bool) -> Compacted:
 
     merged = bins(files, alike, raw_size, file_bytes)
     if dry_run or not merged:
-        return _planned(there.shown, merged, lambda one: int(one.file.file_size_in_bytes))._replace(
+        return planned(there.shown, merged, lambda one: int(one.file.file_size_in_bytes))._replace(
             bytes_after=None if merged else 0
         )
     prefix = f"rmq-{uuid.uuid4().hex}-"
@@ -156,7 +111,8 @@ def _compact_iceberg(name: str, file_bytes: int, dry_run: bool) -> Compacted:
             names.append(f"{prefix}{number:05d}.parquet")
             tables = [place.read(one.file.file_path) for one in some]
             with place.create(names[-1]) as stream:
-                _write(stream, pa.concat_tables(tables))
+                table = pa.concat_tables(tables)
+                write_sorted(stream, table, Layout(columns=known_columns(table.column_names)))
         written = sum(map(place.size, names))
         for one in names:
             place.finish(one)
@@ -165,18 +121,5 @@ def _compact_iceberg(name: str, file_bytes: int, dry_run: bool) -> Compacted:
         if not may_be_committed:
             place.drop(prefix)
         raise
-    found = _planned(there.shown, merged, lambda one: int(one.file.file_size_in_bytes))
+    found = planned(there.shown, merged, lambda one: int(one.file.file_size_in_bytes))
     return found._replace(bytes_after=written)
-
-
-def _write(stream: Any, table: Any) -> None:
-    """Write a file of sorted rows, in row groups of the size that those of an export have."""
-    names = set(table.column_names)
-    layout = Layout(columns=tuple(name for name in Layout().every().names if name in names))
-    rows = max(1, table.num_rows * ROW_GROUP_BYTES // max(table.nbytes, 1))
-    options = writer_options(layout, table.slice(0, rows))
-    if names.issuperset(ORDER):
-        table = sorted_table(table)
-        options["sorting_columns"] = sorting_columns(layout, table.schema)
-    with parquet.ParquetWriter(stream, table.schema, **options) as writer:
-        writer.write_table(table, row_group_size=rows)

@@ -14,10 +14,11 @@ from pyarrow import parquet
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export.errors import TableError
 from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.output import compaction as merging
+from rmqcli.export.output.compaction import Compacted, bins
 from rmqcli.export.output.order import ORDER
 from rmqcli.export.run import StoreRows
-from rmqcli.export.tables import compaction
-from rmqcli.export.tables.compaction import Compacted, bins, compact
+from rmqcli.export.tables.compaction import compact
 from rmqcli.export.tables.naming import table_of
 from tests.cli.conftest import Run
 from tests.codec.samples import make_record
@@ -82,7 +83,7 @@ def test_sorted_files(lake: Lake, store_clean: JavaStore, monkeypatch: pytest.Mo
     """A query for one queue reads few row groups, one for an id at most another one."""
     fill(lake, store_clean)
     ids = [row["msg_id"] for row in lake.rows() if row["msg_id"]]
-    monkeypatch.setattr(compaction, "ROW_GROUP_BYTES", 20_000)
+    monkeypatch.setattr(merging, "ROW_GROUP_BYTES", 20_000)
     compact(lake.name, SIZE)
     (file,) = live(lake)
     found = groups(file)
@@ -231,7 +232,7 @@ def test_in_s3(bucket: Bucket, store_clean: JavaStore) -> None:
     ("words", "code", "said"),
     [
         (("delta:nowhere",), ExitCode.FAILED, "delta:nowhere: no such table"),
-        (("lake",), ExitCode.USAGE, "--table lake: expected delta:URI or iceberg:"),
+        (("lake",), ExitCode.NOT_FOUND, "lake: no export is in this folder"),
         (("delta:x", "--file-size", "2G"), ExitCode.USAGE, "--file-size 2G: expected at most 1G"),
         (("delta:x", "--file-size", "no"), ExitCode.USAGE, "--file-size no: expected a size"),
     ],
