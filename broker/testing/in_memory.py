@@ -51,6 +51,9 @@ from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 FIRST_CLIENT_PORT = 40_000
 HOST = "127.0.0.1"
 
+RARE_FLUSHES = {"flush_interval_commit_log": 10_000, "flush_interval_consume_queue": 10_000}
+"""Settings of a broker whose files cannot be lost: its flushes are half of the work of a virtual hour."""
+
 MemoryStream = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 
 
@@ -318,8 +321,9 @@ async def _open(
 ) -> AsyncIterator[Cluster]:
     name = settings.get("broker_name", "broker-a")
     root = Path("/", name) if store is None else Path(store)
-    if disk is None:
-        disk = SimulatedDisk(now_ms=around.now_ms, loses_power=False) if store is None else REAL
+    if disk is None and store is None:
+        disk = SimulatedDisk(now_ms=around.now_ms, loses_power=False)
+        settings = {**RARE_FLUSHES, **settings}
     port = settings.get("listen_port") or next(around.ports)
     async with open_member(
         around.namesrv,
@@ -328,8 +332,8 @@ async def _open(
         now_ms=around.now_ms,
         rng=around.another_rng(),
         network=around.network,
-        in_thread=_in_place_of_threads(disk_seconds, disk),
-        disk=disk,
+        in_thread=_in_place_of_threads(disk_seconds, disk or REAL),
+        disk=disk or REAL,
         tls=accepting(around.tls, in_thread=_in_place_of_threads(0)),
         grpc_tls=around.tls or {},
     ) as cluster:

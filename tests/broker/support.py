@@ -32,6 +32,7 @@ from rmqcli.broker.store.batches import Batch
 from rmqcli.broker.store.config import StoreConfig
 from rmqcli.broker.supervisor import open_services
 from rmqcli.broker.system import NowMs
+from rmqcli.broker.testing.in_memory import RARE_FLUSHES
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from rmqcli.codec.codes import ResponseCode
@@ -59,6 +60,8 @@ SMALL_FILES: dict[str, Any] = {
     "mapped_file_size_consume_queue": 6000,
     "max_hash_slot_num": 1000,
     "max_index_num": 4000,
+    # Most of the work of a broker that waits on a virtual clock would be to look whether it should flush.
+    **RARE_FLUSHES,
 }
 
 
