@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 from collections.abc import Callable, Generator
@@ -73,11 +74,9 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """The binding of DuckDB reports what is left when the interpreter exits, as if it were lost."""
-    gc.unfreeze()
+        # The binding of DuckDB reports what is left when the interpreter exits, as if it were lost. Earlier, pytest
+        # would go through all of it several times.
+        atexit.register(gc.unfreeze)
 
 
 @pytest.hookimpl(optionalhook=True)

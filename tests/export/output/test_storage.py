@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from pyarrow.fs import LocalFileSystem
-from pyiceberg import catalog
-from pyiceberg.utils.config import Config
 
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, RowFilter, StoreRows, export_store
@@ -347,6 +345,9 @@ def test_places() -> None:
 def test_tables(
     rmq: Run, topic: str, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
+    from pyiceberg import catalog  # takes 0.8 s, which every worker would spend to collect the tests
+    from pyiceberg.utils.config import Config
+
     monkeypatch.delenv("AWS_ALLOW_HTTP")
     monkeypatch.setenv("PYICEBERG_CATALOG__S3__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__S3__URI", f"sqlite:///{tmp_path}/catalog.db")
