@@ -28,7 +28,7 @@ demo-spark:
 	@bash docs/demo.sh --spark
 
 quick:
-	@.ci/prepare test
+	@MYPYC_OPT_LEVEL=1 .ci/prepare test
 	@$(MAKE) --no-print-directory lint
 	$(PY) -m pytest -q -n 2 -m "not (slow or nightly or spark or foreign or crash or docs)"
 
@@ -42,9 +42,9 @@ nightly:
 	@$(MAKE) --no-print-directory -j2 lint types layers
 	@.ci/nightly $(WORKERS)
 
-# Beside mypy, which needs one core.
+# Beside mypy, which needs one core. The compiler takes twice as long for -O3, which the tests of make nightly run.
 core:
-	@.ci/prepare core
+	@MYPYC_OPT_LEVEL=1 .ci/prepare core
 
 lint:
 	$(PY) -m ruff format --check .
