@@ -2,9 +2,9 @@
 
 Its content, names and plan are those of a local folder ([folder.py](folder.py)), but a store has neither
 renames nor locks. A commit lets the store copy the files from the temporary folder to their final names,
-which contain the run; the manifest, the removal of replaced files and `_SUCCESS` come after all of them. Instead of a lock, a run writes its
-id as `writer.json`, and commits only while that is still there: the export that was started last wins, and
-the one before it ends without having added anything.
+which contain the run; the manifest, the removal of replaced files and `_SUCCESS` come after all of them.
+Instead of a lock, a run writes its id as `writer.json`, and commits only while that is still there: the
+export that was started last wins, and the one before it ends without having added anything.
 """
 
 from __future__ import annotations
