@@ -1,5 +1,5 @@
-"""Reader of the HTTP/2 header blocks (RFC 7541) of usual calls: those that consist of entries of the table and of
-short literals, and do not change the table."""
+"""Reader of the HTTP/2 header blocks (RFC 7541) of usual calls: those that consist of entries of the table and
+of short literals, and do not change the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _LONG_INDEX: Final[i64] = 255
 _NOT_INDEXED: Final[i64] = 0
 _NEVER_INDEXED: Final[i64] = 16
 _LONGEST: Final[i64] = 126
-"""Maximum length of a name or value. More is the mark of Huffman's code, or of a length that takes further bytes."""
+"""Maximum length of a name or value. More is the mark of Huffman's code, or of a length that takes further
+    bytes."""
 _MOST_KNOWN: Final[i64] = 64
 
 Field = tuple[str, str, int]
@@ -25,10 +26,11 @@ Field = tuple[str, str, int]
 def plain_fields(
     block: bytes, known: dict[bytes, Field], longest: i64, find: Callable[[bytes, int], Field]
 ) -> dict[str, str] | None:
-    """Return the fields of a block; None for one of another kind, and for fields of over `longest` bytes in total.
+    """Return the fields of a block; None for one of another kind, and for fields of over `longest` bytes in
+    total.
 
-    `known` keeps the fields that were read last, by their bytes. `find` returns another one, given its bytes and the
-    position in them of the length of its value, or 0 for an entry of the table.
+    `known` keeps the fields that were read last, by their bytes. `find` returns another one, given its bytes
+    and the position in them of the length of its value, or 0 for an entry of the table.
     """
     fields: dict[str, str] = {}
     at: i64 = 0

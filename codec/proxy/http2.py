@@ -1,10 +1,10 @@
 """The server's end of an HTTP/2 connection (RFC 9113), as far as gRPC needs it: bytes in, hooks called, bytes
 out.
 
-Header blocks that name their fields plainly, as those of calls do, are read by the core, all others by hpack.
-Those of replies use no table. What a client can make this keep is bounded: a frame (MAX_FRAME), a header block
-(LONGEST_HEADERS), the window of each of MOST_STREAMS streams. Frames that cost more than they bring are
-counted.
+Header blocks that name their fields plainly, as those of calls do, are read by the core, all others by
+hpack. Those of replies use no table. What a client can make this keep is bounded: a frame (MAX_FRAME), a
+header block (LONGEST_HEADERS), the window of each of MOST_STREAMS streams. Frames that cost more than they
+bring are counted.
 """
 
 from __future__ import annotations
