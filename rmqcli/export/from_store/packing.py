@@ -26,14 +26,53 @@ def sized(parts: Sequence[Part], places: QueuePlaces | None) -> list[tuple[Place
     return [(PlacedPart(*one), _bytes_of(PlacedPart(*one))) for one in divided(parts, places)]
 
 
+QUEUE_FILE_BYTES = 64 * 1024
+"""The cost of reading the entries of a queue file, as the bytes of records that are read in the same time."""
+
+
 def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[PlacedPart]]:
-    """Return tasks of about `size` bytes, each a piece of one part, or consecutive parts."""
+    """Return tasks of about `size` bytes, each a piece of one part, or consecutive parts.
+
+    A part is cut by commit-log offsets, or by queue files if there are many.
+    """
 
     def cut(one: tuple[PlacedPart, int], count: int) -> list[tuple[PlacedPart, int]]:
-        return [(piece, 0) for piece in _cut(one[0], count)]
+        placed, cost = one
+        pieces = _cut(placed, count)
+        # Each piece reads its queue files as a whole: those of 80,000 queues, again and again, cost more than
+        # the records.
+        read = sum(len(_files(piece)) for piece in pieces)
+        if len(pieces) > 1 and read * QUEUE_FILE_BYTES > cost:
+            pieces = _cut_by_files(placed, size)
+        return [(piece, 0) for piece in pieces]
 
     tasks = packed(parts, lambda one: one[1], cut, size)
     return [[placed for placed, _ in task] for task in tasks]
+
+
+def _cut_by_files(placed: PlacedPart, size: int) -> list[PlacedPart]:
+    """Divide the queue files, in order; the last piece has what follows the known ends of the queues."""
+    part, places = placed
+    assert places is not None
+    base = part.base or 0
+    low, high = base + part.begin, base + part.end
+    known = min(max(low, places.end), high)
+    ones = [PlacedPart(part._replace(end=known - base), places._replace(files=[one])) for one in places.files]
+
+    def bytes_of(one: PlacedPart) -> int:
+        return sum(_share(file, low, known) for file in _files(one))
+
+    pieces = []
+    for run in packed(ones, bytes_of, _cut, size):
+        files = [file for one in run for file in _files(one)]
+        pieces.append(run[0]._replace(places=places._replace(files=files)))
+    if known < high:
+        pieces.append(PlacedPart(part._replace(begin=known - base), places._replace(files=[])))
+    return pieces
+
+
+def _files(placed: PlacedPart) -> Sequence[QueueFile]:
+    return placed.places.files if placed.places else []
 
 
 def _cut(placed: PlacedPart, count: int) -> list[PlacedPart]:
