@@ -2,7 +2,7 @@
 
 Call `spark.dataSource.register(spark_source.RocketMQ)` (or `spark_source.register(spark)`), then
 `spark.read.format("rocketmq")`, `spark.readStream`, `df.write`, `df.writeStream`. Batches require Spark 4.0,
-filter pushdown and streaming sinks 4.1, streaming sources 4.2. Executors need this package, and access to the
+streaming sinks 4.1, streaming sources 4.2. Executors need this package, and access to the
 name server and brokers, or to the folder. Importing this module does not require PySpark.
 """
 
