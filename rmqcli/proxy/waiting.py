@@ -7,7 +7,7 @@ time: the next one once the one before has popped.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -58,7 +58,8 @@ class Waiting:
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
-        self._waiters: dict[Key, deque[Waiter]] = {}
+        # A receive may end in any order, and there may be thousands.
+        self._waiters: dict[Key, OrderedDict[Waiter, None]] = {}
         self._asking: set[tuple[Key, str]] = set()
         self._count = 0
 
@@ -71,8 +72,8 @@ class Waiting:
             return
         waiter = Waiter()
         self._count += 1
-        waiters = self._waiters.setdefault(key, deque())
-        waiters.append(waiter)
+        waiters = self._waiters.setdefault(key, OrderedDict())
+        waiters[waiter] = None
         for name in brokers:
             if (key, name) not in self._asking:
                 self._asking.add((key, name))
@@ -81,8 +82,7 @@ class Waiting:
             yield waiter
         finally:
             self._count -= 1
-            if waiter in waiters:
-                waiters.remove(waiter)
+            waiters.pop(waiter, None)
             if not waiters and self._waiters.get(key) is waiters:
                 del self._waiters[key]
             waiter.done.set()
@@ -101,7 +101,7 @@ class Waiting:
                 waiters = self._waiters.get(key)
                 if not waiters:
                     return
-                waiter = waiters.popleft()
+                waiter, _ = waiters.popitem(last=False)
                 waiter.wake(name)
                 await waiter.done.wait()
                 in_vain = 0 if waiter.popped else in_vain + 1

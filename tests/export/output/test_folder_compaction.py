@@ -22,7 +22,7 @@ from rmqcli.export.output.order import ORDER
 from rmqcli.export.output.storage import Storage
 from rmqcli.export.output.storage_folder import StorageFolder, listed
 from tests.cli.conftest import Run
-from tests.export.output.test_storage import CHANGES, Killed, killed_at, manifest, offsets, place, places
+from tests.export.output.stored import CHANGES, Killed, killed_at, manifest, offsets, place, places
 from tests.export.row_groups import groups, row_groups_read
 from tests.export.support import by_place, manifest_of, rows_of, write_log
 from tests.s3 import Bucket, bucket, s3_address
