@@ -103,10 +103,9 @@ def compact_folder(out: Location, file_bytes: int, *, dry_run: bool = False) -> 
         raise ExportNotFound(f"{out}: no export is in this folder")
     # A folder where there is nothing to do is not taken away from an export that runs.
     plan = [] if manifest is None else _bins(out, manifest, file_bytes)
-    if not is_unfinished and (dry_run or not plan):
-        return _planned(out, plan)._replace(bytes_after=None if plan else 0)
-    if dry_run:
-        return _planned(out, plan)
+    if dry_run or not (plan or is_unfinished):
+        found = planned(str(out), plan, lambda one: one.entry.bytes)
+        return found._replace(bytes_after=None if plan else 0)
     found = Compacted(str(out), 0, 0, 0, 0, 0.0)
     with open_folder(out, None, EVERYTHING, resume=True) as folder:
         plan = [] if folder.previous is None else _bins(out, folder.previous, file_bytes)
@@ -123,10 +122,6 @@ def compact_folder(out: Location, file_bytes: int, *, dry_run: bool = False) -> 
                 bytes_after=(found.bytes_after or 0) + entry.bytes,
             )
     return found._replace(seconds=time.perf_counter() - started)
-
-
-def _planned(out: Location, plan: Sequence[Sequence[_Small]]) -> Compacted:
-    return planned(str(out), plan, lambda one: one.entry.bytes)
 
 
 class _Small(NamedTuple):
