@@ -161,6 +161,7 @@ class RemoteBackend(Backend):
 
     @property
     def access(self) -> AccessControl | None:
+        """The rules. Raises StatusError while the users of the cluster are not known."""
         if self._users.unknown is not None:
             # A refusal would tell the client that its own account is wrong.
             raise status_error(self._users.unknown)
