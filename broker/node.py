@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from rmqcli.broker.assembly import assemble
 from rmqcli.broker.auth.opening import open_access
 from rmqcli.broker.config import BrokerConfig
-from rmqcli.broker.config.access import check_access
+from rmqcli.broker.config.access import check_access, first_users
 from rmqcli.broker.config.checks import check_values
 from rmqcli.broker.config.tls import check_ha_tls
 from rmqcli.broker.context import BrokerContext
@@ -99,6 +99,7 @@ async def open_broker(
     await acceptor.load()
     check_ha_tls(config, acceptor.config)
     check_access(config)
+    first_users(config)
     listeners = open_listeners(
         network,
         config.bind_address,

@@ -32,8 +32,6 @@ def check_access(config: BrokerConfig | ProxyConfig) -> None:
         raise ConfigError(
             "authorizationEnabled=true needs authenticationEnabled=true: without signatures, anyone may name any user"
         )
-    if isinstance(config, BrokerConfig):
-        first_users(config)
     whitelist(config.authentication_whitelist)
     whitelist(config.authorization_whitelist)
 
