@@ -137,7 +137,10 @@ class StorageFolder(ExportFiles):
             self._books.write(JOURNAL, encode_json(commit))
             if self._carry_out(commit):
                 return
-        raise OutputExists(
+        raise self._overtaken()
+
+    def _overtaken(self) -> OutputExists:
+        return OutputExists(
             f"{self._out}: another export was started there meanwhile; nothing was added by this one, "
             "so run only one at a time, with --resume"
         )
@@ -197,6 +200,9 @@ class StorageFolder(ExportFiles):
             self._leave()
             return
         with suppress(StorageError):  # the error of the run says more
+            if isinstance(error, StorageNotFound) and not self._is_writer():
+                # The other one has removed the unfinished files of this one.
+                error = self._overtaken()
             self._leave()
         with explained(self._out):
             raise error
