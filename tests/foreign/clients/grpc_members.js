@@ -25,13 +25,8 @@ async function simple() {
   for (;;) {
     try {
       for (const message of await consumer.receive(32, 15000)) {
-        const line = { by: "simple", body: message.body.toString(), failed: false };
-        try {
-          await consumer.ack(message);
-          show({ ...line, acked: Date.now() / 1000 });
-        } catch (error) {
-          show({ ...line, acked: null });
-        }
+        show({ by: "simple", body: message.body.toString(), failed: false });
+        await consumer.ack(message).catch(() => {});
       }
     } catch (error) {
       await pause(200);
@@ -43,7 +38,7 @@ async function push() {
   const consume = async (message) => {
     const body = message.body.toString();
     const isFailure = fails("push", body);
-    show({ by: "push", body, failed: isFailure, acked: isFailure ? null : Date.now() / 1000 });
+    show({ by: "push", body, failed: isFailure });
     return isFailure ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
   };
   const consumer = new PushConsumer({

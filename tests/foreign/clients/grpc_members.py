@@ -56,20 +56,18 @@ def simple() -> None:
             time.sleep(0.2)
             continue
         for one in lent:
-            acked = None
+            show(by="simple", body=one.body.decode(), failed=False)
             try:
                 consumer.ack(one)
-                acked = time.time()
             except Exception:
                 time.sleep(0.05)
-            show(by="simple", body=one.body.decode(), failed=False, acked=acked)
 
 
 class Listener(MessageListener):  # type: ignore[misc]
     def consume(self, one: Any) -> Any:
         body = one.body.decode()
         is_failure = fails(body)
-        show(by="push", body=body, failed=is_failure, acked=None if is_failure else time.time())
+        show(by="push", body=body, failed=is_failure)
         return ConsumeResult.FAILURE if is_failure else ConsumeResult.SUCCESS
 
 
