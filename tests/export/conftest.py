@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun]:
     with said.open("wb") as file:
         os.dup2(file.fileno(), 2)
     try:
-        with spark_session("local[2,2]"):
+        with ExitStack() as stack:
+            with pytest.MonkeyPatch.context() as patch:
+                # Spark gives a worker ten seconds to connect; on a busy machine, coverage alone takes half of them.
+                patch.delenv("COVERAGE_PROCESS_START", raising=False)
+                stack.enter_context(spark_session("local[2,2]"))
             os.dup2(kept, 2)
             yield SparkRun(said)
     finally:
