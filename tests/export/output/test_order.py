@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rmqcli.export.output.manifest import spans_of
 from rmqcli.export.output.order import ORDER, in_order
 from tests.cli.conftest import Run
 from tests.codec.samples import make_record
-from tests.export.row_groups import groups, place, row_groups_read
+from tests.export.row_groups import counted_by_polars, groups, log_with_ids, place, row_groups_read
 from tests.export.support import java_rows, rows_of, write_batches
 from tests.support import JavaStore
 
@@ -79,25 +80,6 @@ def test_offsets_that_do_not_ascend(queues: list[int], tmp_path: Path) -> None:
     assert sum(span.rows for span in spans_of(table)) == len(places) == 2 * len(queues)
 
 
-def log_with_ids(store: Path, count: int, queues: int) -> list[str]:
-    """Writes records whose ids do not ascend, so that only a Bloom filter finds their row group."""
-    ids = [f"{number * 7919 % count:032X}" for number in range(count)]
-    data = bytearray()
-    for number, name in enumerate(ids):
-        data += make_record(
-            topic=b"T",
-            queue_id=number % queues,
-            queue_offset=number // queues,
-            physical_offset=len(data),
-            store_timestamp=1_795_224_776_000 + number * 1000,
-            properties=b"UNIQ_KEY\x01" + name.encode() + b"\x02KEYS\x01key-%d" % number,
-            body=b"x" * 100,
-        )
-    (store / "commitlog").mkdir(parents=True)
-    (store / "commitlog" / f"{0:020d}").write_bytes(data)
-    return ids
-
-
 def test_row_groups_that_readers_skip(tmp_path: Path) -> None:
     ids = log_with_ids(tmp_path / "store", 3000, 4)
     layout = Layout(row_group_bytes=60_000, bloom_filters=("msg_id", "keys"))
@@ -129,6 +111,23 @@ def parquet_fragments(file: Path, condition: Any) -> int:
 
     found = dataset(file, format=ParquetFileFormat()).get_fragments(filter=condition)
     return sum(len(fragment.split_by_row_group(condition)) for fragment in found)
+
+
+def test_row_groups_that_polars_skips(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    import polars
+
+    log_with_ids(tmp_path / "store", 3000, 4)
+    write_batches(tmp_path / "store", tmp_path / "out", RowFilter(), Layout(row_group_bytes=60_000), 100)
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    count = parquet.read_metadata(file).num_row_groups
+    assert count > 10
+    for name, value in (
+        ("queue_offset", 10),
+        ("store_timestamp", datetime(2026, 11, 21, 1, 50, tzinfo=UTC)),
+        ("commit_log_offset", 0),
+    ):
+        query = polars.scan_parquet(file).filter(polars.col(name) == value).select("body")
+        assert counted_by_polars(query, "reading N / M row groups", capfd) == (1, count), name
 
 
 def test_without_bloom_filters(tmp_path: Path, cli: Run) -> None:

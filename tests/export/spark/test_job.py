@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from rmqcli.broker.testing.embedded import Cluster
@@ -41,7 +42,17 @@ from rmqcli.export.spark import job as spark_export
 from rmqcli.export.spark.job import Written, joined
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
-from tests.export.support import NOISE, by_place, encodings, harm_another_topic, java_rows, rows_of, write_log
+from tests.export.row_groups import log_with_ids, rows_read_by_spark
+from tests.export.support import (
+    NOISE,
+    by_place,
+    encodings,
+    harm_another_topic,
+    java_rows,
+    rows_of,
+    write_batches,
+    write_log,
+)
 from tests.export.topics import fill, in_order
 from tests.support import PATIENCE, JavaStore
 
@@ -122,6 +133,30 @@ def test_both_readers_of_spark_read_every_encoding(vectorized: str, tmp_path: Pa
     local = sorted(rows_of(tmp_path / "out"), key=lambda row: row["commit_log_offset"])
     for name in ("queue_offset", "commit_log_offset", "msg_id"):
         assert [row[name] for row in rows] == [row[name] for row in local]
+
+
+def test_rows_that_spark_skips(tmp_path: Path) -> None:
+    """By the statistics and Bloom filters of row groups, and in a sorted one by those of its pages."""
+    session = SparkSession.getActiveSession()
+    assert session is not None
+
+    def read(out: Path, condition: str) -> int:
+        return rows_read_by_spark(session.read.parquet(str(out)).where(condition).select("body"))
+
+    ids = log_with_ids(tmp_path / "groups", 3000, 4)
+    write_batches(tmp_path / "groups", tmp_path / "out", RowFilter(), Layout(row_group_bytes=60_000), 100)
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    metadata = parquet.read_metadata(file)
+    most = max(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    for condition, row_groups in (
+        ("queue_offset = 10", 1),
+        ("store_timestamp = timestamp '2026-11-21 01:50:00Z'", 1),
+        (f"msg_id = '{ids[1500]}'", 3),  # a false positive is possible
+    ):
+        assert 1 <= read(tmp_path / "out", condition) <= row_groups * most <= 3000 // 4, condition
+    log_with_ids(tmp_path / "pages", 25_000, 5)  # a page has at most 20,000 rows
+    export_store(tmp_path / "pages", tmp_path / "sorted", RowFilter(), layout=Layout(sort=True))
+    assert read(tmp_path / "sorted", "queue_id = 4") == 5000
 
 
 def test_partitions_and_resuming(store_clean: JavaStore, tmp_path: Path) -> None:

@@ -53,6 +53,10 @@ class Lake(ABC):
         """Returns the number of rows that a reader finds with partitions and statistics."""
 
     @abstractmethod
+    def polars(self) -> Any:
+        """Returns a lazy frame of Polars."""
+
+    @abstractmethod
     def create(self, columns: dict[str, Any], partitions: Sequence[str]) -> None:
         """Creates a table like an export's, except for these types and partitions (`topic` only)."""
 
@@ -106,6 +110,11 @@ class DeltaLake(Lake):
         found: int = self._read(filters=[(column, sign, value)]).num_rows
         return found
 
+    def polars(self) -> Any:
+        import polars
+
+        return polars.scan_delta(f"{self.folder}/t")
+
     def _read(self, **options: Any) -> Any:
         # Threads of Arrow that call the library's own file system abort the process when it ends.
         files = SubTreeFileSystem(f"{self.folder}/t", LocalFileSystem())
@@ -148,6 +157,11 @@ class Iceberg(Lake):
         kinds: dict[str, Any] = {"=": e.EqualTo, ">": e.GreaterThan, ">=": e.GreaterThanOrEqual}
         text = value.isoformat() if hasattr(value, "isoformat") else value
         return len(self._table().scan(row_filter=kinds[sign](column, text)).to_arrow())
+
+    def polars(self) -> Any:
+        import polars
+
+        return polars.scan_iceberg(self._table())
 
     def create(self, columns: dict[str, Any], partitions: Sequence[str]) -> None:
         from pyiceberg.catalog import load_catalog

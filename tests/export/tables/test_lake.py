@@ -17,6 +17,7 @@ from rmqcli.export.output.layout import Layout
 from rmqcli.export.run import stores_origin
 from rmqcli.export.tables.naming import table_of
 from rmqcli.export.tables.run import attempts
+from tests.export.row_groups import counted_by_polars
 from tests.export.tables.support import TOPIC, DeltaLake, Iceberg, Lake, add_rows, expected, rows_of
 from tests.support import JavaStore
 
@@ -40,6 +41,24 @@ def test_partitions_and_statistics_find_rows(lake: Lake, store_clean: JavaStore)
     assert lake.matching("store_timestamp", ">=", moment) == sum(
         row["store_timestamp"] >= middle for row in rows
     )
+
+
+def test_files_that_polars_leaves_out(
+    lake: Lake, store_clean: JavaStore, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the statistics in the log of Delta, and in the manifests of Iceberg."""
+    import polars
+
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")  # the other one is a package of its own
+    for end in (100, 200, None):
+        add_rows(table_of(lake.name), rows_of(store_clean, end=end), resume=True)
+    assert len(lake.data_files()) == 3
+    moments = sorted(row["store_timestamp"] for row in lake.rows() if row["queue_offset"] >= 200)
+    latest = pa.scalar(moments[-1], pa.timestamp("us", tz="UTC")).as_py()
+    for name, value in (("queue_offset", 150), ("store_timestamp", latest)):
+        query = lake.polars().filter(polars.col(name) == value).select("body")
+        skipped, found = counted_by_polars(query, "skipping N / M files", capfd)
+        assert found - skipped == 1, name  # pyiceberg names only the files that are left
 
 
 def test_partitions_by_hour(lake: Lake, store_clean: JavaStore) -> None:
