@@ -80,7 +80,7 @@ complete --command rmq --condition '__rmq_at \'\'' --arguments report --descript
 complete --command rmq --condition '__rmq_at \'\'' --arguments bench --description 'Measure sends, pulls and round trips at a fixed rate.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments inspect --description 'Read, verify, rebuild and salvage store files.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments export --description 'Export messages to Parquet files, or to a table of a lakehouse.'
-complete --command rmq --condition '__rmq_at \'\'' --arguments import --description 'Import messages from Parquet files or JSON lines.'
+complete --command rmq --condition '__rmq_at \'\'' --arguments import --description 'Import messages from Parquet files, JSON lines or tables.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments compact --description 'Merge the small files of a table or an export.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments spark --description 'Prepare Spark clusters for `rmq export --spark` and the data source.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments sql --description 'Query topics of a cluster or a store folder with SQL.'
@@ -982,7 +982,7 @@ complete --command rmq --condition '__rmq_at \' import\'' --long-option where --
 complete --command rmq --condition '__rmq_at \' import\'' --long-option rate --exclusive --description 'Maximum messages per second. [more than 0]'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option dry-run --description 'Read all input and show what would be sent; send nothing.'
 complete --command rmq --condition '__rmq_at \' import\'' --long-option resume --description 'Continue a previous import, including its failed rows.'
-complete --command rmq --condition '__rmq_at \' import\'' --long-option progress --require-parameter --force-files --description 'File that records what is sent. [default: PATH.TOPIC.import, beside PATH]'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option progress --require-parameter --force-files --description 'File that records what is sent. [default: PATH.TOPIC.import, beside PATH; of a storage, here]'
 complete --command rmq --condition '__rmq_at \' import\'' --force-files
 complete --command rmq --condition '__rmq_at \' compact\'' --long-option file-size --exclusive --description 'Size of the new files: before compression, of Delta after it; at most 1G. [default: 512M]'
 complete --command rmq --condition '__rmq_at \' compact\'' --long-option dry-run --description 'Show what would be merged; change nothing.'

@@ -90,7 +90,9 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry(
         "rmqcli.commands.export", "Files", "Export messages to Parquet files, or to a table of a lakehouse."
     ),
-    "import": Entry("rmqcli.commands.import_", "Files", "Import messages from Parquet files or JSON lines."),
+    "import": Entry(
+        "rmqcli.commands.import_", "Files", "Import messages from Parquet files, JSON lines or tables."
+    ),
     "compact": Entry("rmqcli.commands.compact", "Files", "Merge the small files of a table or an export."),
     "spark": Entry(
         "rmqcli.commands.spark",

@@ -74,6 +74,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "PackageError": ExitCode.USAGE,
         "MaskError": ExitCode.USAGE,
         "TableMismatch": ExitCode.USAGE,
+        "TableNotFound": ExitCode.NOT_FOUND,
         "RegistryDenied": ExitCode.NOT_PERMITTED,
         "RegistryUnreachable": ExitCode.NO_CONNECTION,
         "StorageNotFound": ExitCode.NOT_FOUND,

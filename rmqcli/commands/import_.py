@@ -16,6 +16,7 @@ from rmqcli.cli.options import ColumnsWhereOption, RateOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
+from rmqcli.commands.export.tables import silence
 from rmqcli.extras import require
 from rmqcli.render.output import note, warn
 
@@ -34,15 +35,18 @@ _CHOICES = ("keep", "hash", "round-robin")
     example="""rmq import orders/ -T orders-copy
 rmq import orders.jsonl -T orders --queues hash --rate 500
 rmq import orders/ -T paid --where "tags = 'paid' AND price > 100"
-rmq import orders/ -T orders-copy --resume""",
+rmq import orders/ -T orders-copy --resume
+rmq import s3://lake/orders -T orders-copy
+rmq import delta:s3://lake/orders -T orders-copy""",
 )
 def import_(
     settings: Settings,
     path: Annotated[
-        Path,
+        str,
         Argument(
             metavar="PATH",
-            help="Parquet (.parquet) or JSON lines (.jsonl) file, or a folder of such files or of a Delta table.",
+            help="Parquet (.parquet) or JSON lines (.jsonl) file, a folder of them or of a Delta table, here or in a "
+            "storage (s3://…), or a table (delta:URI, iceberg:CATALOG.NAMESPACE.NAME).",
         ),
     ],
     topic: Annotated[str, Option("--topic", "-T", metavar="TOPIC", help="Topic to send to.")],
@@ -67,35 +71,36 @@ def import_(
         Option(
             "--progress",
             metavar="FILE",
-            help="File that records what is sent.  [default: PATH.TOPIC.import, beside PATH]",
+            help="File that records what is sent.  [default: PATH.TOPIC.import, beside PATH; of a storage, here]",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Import messages from Parquet files or JSON lines.
+    """Import messages from Parquet files, JSON lines or tables.
 
-    Reads the output of `rmq export` and `rmq pull --json`. Body, keys, tags, properties, flag and message ID
-    are kept; the original times become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP
-    (epoch milliseconds). Rows of one queue are sent in order. If some rows fail, the others are sent and the
-    exit code is 3; --resume retries the failed ones. Rows whose broker did not respond may be stored: the
-    exit code is 7, and --resume sends them again. After a kill, --resume may send again only the messages
-    whose acknowledgements were pending.
+    Reads the output of `rmq export` and `rmq pull --json`; of a table, the rows of its current version, for
+    which it needs the extra table. Body, keys, tags, properties, flag and message ID are kept; the original
+    times become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP (epoch milliseconds).
+    Rows of one queue are sent in order. If some rows fail, the others are sent and the exit code is 3;
+    --resume retries the failed ones. Rows whose broker did not respond may be stored: the exit code is 7, and
+    --resume sends them again. After a kill, --resume may send again only the messages whose acknowledgements
+    were pending.
     """
-    _check(path, queues)
+    _check(settings, path, queues)
     from rmqcli.import_.progress import Progress
-    from rmqcli.import_.rows import count_rows, read_rows, row_test
+    from rmqcli.import_.rows import count_rows, row_test
     from rmqcli.import_.sending import Importer, Router
-    from rmqcli.import_.sources import source_of
+    from rmqcli.import_.sources import read_rows, source_of
 
     chosen = {} if where is None else {"test": row_test(where)}
-    files, listed = source_of(path)
-    beside = path.resolve().with_name(f"{path.resolve().name}.{topic}.import")
+    source = source_of(path)
+    beside = source.beside.with_name(f"{source.beside.name}.{topic}.import")
     kept = None if dry_run and not resume else progress_file or beside
-    done = Progress(kept, path, topic, resume=resume, listed=listed)
+    done = Progress(kept, source.name, topic, resume=resume, listed=source.listed)
 
     def rows() -> Iterator[ImportRow]:
-        for name, file in files:
-            yield from read_rows(name, file, topic)
+        for file in source.files:
+            yield from read_rows(file, topic)
 
     async def main() -> tuple[ImportTally, float]:
         import trio
@@ -106,7 +111,7 @@ def import_(
         async with Producer(**settings.producer_options) as producer:
             router = Router(await producer.message_queues(topic), queues)
             start = trio.current_time()
-            with progress(f"import to {topic}", count_rows(files)) as advance:
+            with progress(f"import to {topic}", count_rows(source.files)) as advance:
                 target = None if dry_run else producer
                 importer = Importer(target, router, done, rate=rate, advance=advance, **chosen)
                 try:
@@ -126,14 +131,13 @@ def import_(
         raise Ended(code, summary=_counts(tally))
 
 
-def _check(path: Path, queues: str) -> None:
+def _check(settings: Settings, path: str, queues: str) -> None:
     if queues not in _CHOICES:
         raise usage_error(f"--queues {queues}: expected keep, hash or round-robin")
-    lines_only = path.suffix in (".jsonl", ".ndjson", ".json")
-    if not lines_only:
+    if "://" in path or not path.endswith((".jsonl", ".ndjson", ".json")):
         require("export", "pyarrow")
-    if (path / "_delta_log").is_dir():
-        require("table", "deltalake")
+    if not settings.verbose:
+        silence()
 
 
 def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -> None:

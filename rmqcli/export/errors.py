@@ -67,6 +67,18 @@ class TableError(ExportError):
     """The table, its storage or its catalog refused. Nothing was added."""
 
 
+class TableNotFound(TableError):
+    """There is no table of this name, or not the bucket that it would be in."""
+
+
+class TableDenied(StorageDenied, TableError):
+    """The storage of a table refused the credentials of the environment."""
+
+
+class TableUnreachable(StorageUnreachable, TableError):
+    """The storage of a table does not respond."""
+
+
 class TableConflict(TableError):
     """Raised when concurrent writers keep winning the commit race."""
 

@@ -47,7 +47,7 @@ class Progress:
     def __init__(
         self,
         path: Path | None,
-        source: Path,
+        source: str,
         topic: str,
         *,
         resume: bool,
@@ -57,7 +57,7 @@ class Progress:
         file that is not `listed` in the source: its rows are in another file now.
         """
         self._path = path
-        self._head = _Head(str(source.resolve()), topic)
+        self._head = _Head(source, topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
         self._descriptor = -1
         if path is not None and (path.is_dir() or not path.parent.is_dir()):

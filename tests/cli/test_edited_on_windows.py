@@ -16,7 +16,8 @@ from rmqcli.codec.bodies.tables import decode_table
 from rmqcli.codec.edited import BYTE_ORDER_MARK
 from rmqcli.codec.message import Message
 from rmqcli.flows.errors import InvalidInput
-from rmqcli.import_.rows import read_rows
+from rmqcli.import_.rows import local_file
+from rmqcli.import_.sources import read_rows
 from rmqcli.plans.metadata.document import Metadata, encoded, read_metadata
 from rmqcli.plans.settings import TOPICS, read_entries
 
@@ -33,7 +34,7 @@ def offsets(path: Path) -> Any:
 
 
 def bodies(path: Path) -> Any:
-    rows = read_rows(path.name, path, "T")
+    rows = read_rows(local_file(path.name, path), "T")
     return [row.message.body if isinstance(row.message, Message) else row.message for row in rows]
 
 

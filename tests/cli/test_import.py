@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -20,7 +21,8 @@ from rmqcli.broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Producer
 from rmqcli.codec.message import Message
-from rmqcli.import_ import rows as import_rows
+from rmqcli.import_.rows import local_file
+from rmqcli.import_.sources import read_rows
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
 
@@ -95,6 +97,16 @@ def test_topic_to_lines_to_topic(rmq: Run, filled: str, tmp_path: Path) -> None:
 def lines_of(path: Path, lines: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+def test_lines_need_no_pyarrow(rmq: Run, cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    path = lines_of(tmp_path / "a.jsonl", [{"body": "x"}])
+    without = "import sys; sys.modules['pyarrow'] = None; from rmqcli.__main__ import main; main()"
+    words = ["-n", cluster.namesrv, "import", str(path), "--topic", topic]
+    done = subprocess.run(
+        [sys.executable, "-c", without, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_times_of_the_first_original_stay(rmq: Run, topic: str, tmp_path: Path) -> None:
@@ -285,7 +297,7 @@ def test_killed_in_the_middle(
 def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     table = pa.table({"body": [b"x"] * 5000, "queue_id": [1] * 5000})
     parquet.write_table(table, tmp_path / "a.parquet")
-    rows = list(import_rows.read_rows("a.parquet", tmp_path / "a.parquet", "T"))
+    rows = list(read_rows(local_file("a.parquet", tmp_path / "a.parquet"), "T"))
     assert [row.number for row in rows] == list(range(5000))
     assert {row.queue_id for row in rows} == {1}
 

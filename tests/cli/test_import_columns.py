@@ -12,7 +12,8 @@ from pyarrow import parquet
 
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.codec.message import Message
-from rmqcli.import_.rows import ImportFailed, ImportRow, count_rows, read_rows
+from rmqcli.import_.rows import ImportFailed, ImportRow, count_rows, local_file
+from rmqcli.import_.sources import read_rows
 from tests.cli.conftest import Run
 
 MAP = pa.map_(pa.string(), pa.string())
@@ -23,7 +24,7 @@ MOMENT = datetime(2020, 1, 1, tzinfo=UTC)
 def rows_of(folder: Path, columns: dict[str, Any]) -> list[ImportRow]:
     path = folder / "a.parquet"
     parquet.write_table(pa.table(columns), path)
-    return list(read_rows("a.parquet", path, "T"))
+    return list(read_rows(local_file("a.parquet", path), "T"))
 
 
 @pytest.mark.parametrize(
@@ -111,9 +112,10 @@ def test_the_command_names_the_column(rmq: Run, topic: str, tmp_path: Path) -> N
 def test_how_many_rows_there_are(tmp_path: Path) -> None:
     files = []
     for number in (2, 3):
-        files.append((f"{number}", tmp_path / f"{number}.parquet"))
-        parquet.write_table(pa.table({"body": ["b"] * number}), files[-1][1])
+        path = tmp_path / f"{number}.parquet"
+        files.append(local_file(path.name, path))
+        parquet.write_table(pa.table({"body": ["b"] * number}), path)
     assert count_rows(files) == 5
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
-    assert count_rows([*files, ("broken", tmp_path / "broken.parquet")]) is None
-    assert count_rows([*files, ("lines", tmp_path / "lines.jsonl")]) is None
+    assert count_rows([*files, local_file("broken.parquet", tmp_path / "broken.parquet")]) is None
+    assert count_rows([*files, local_file("lines.jsonl", tmp_path / "lines.jsonl")]) is None

@@ -53,7 +53,7 @@ def test_other_places(text: str) -> None:
         ["inspect", "rebuild", "a", "--out", "s3://b/a"],
         ["spark", "package", "--out", "s3://b/a.zip"],
         ["send", "t", "--file", "https://host/a"],
-        ["import", "s3://b/a", "--topic", "t"],
+        ["import", "ftp://b/a", "--topic", "t"],
         ["up", "--store", "hdfs://b/a"],
         ["bench", "send", "--compare", "s3://b/a"],
     ],

@@ -28,8 +28,8 @@ def groups(file: Path) -> list[list[tuple[Any, ...]]]:
 
 
 def log_with_ids(store: Path, count: int, queues: int) -> list[str]:
-    """Writes records in turn to queues, with a second between them and ids that do not ascend, so that only a Bloom
-    filter finds the row group of an id. Returns the ids.
+    """Writes records in turn to queues, a second apart, with ids that do not ascend, so that only a Bloom filter
+    finds the row group of an id. Returns the ids.
     """
     ids = [f"{number * 7919 % count:032X}" for number in range(count)]
     data = bytearray()
@@ -73,8 +73,8 @@ def counted_by_polars(query: Any, words: str, capfd: pytest.CaptureFixture[str])
 
 
 def rows_read_by_spark(frame: Any) -> int:
-    """Returns the number of rows that the scan of a data frame hands to its filter: those of the row groups and
-    pages that it does not skip.
+    """Returns the number of rows that the scan of a data frame hands to its filter: those of the row groups
+    and pages that it does not skip.
     """
     frame.collect()
     scans = frame._jdf.queryExecution().executedPlan().collectLeaves()

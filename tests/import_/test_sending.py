@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import trio
@@ -45,7 +44,7 @@ def rows(count: int) -> list[ImportRow]:
 
 
 def importer(target: Target, rate: float | None = None) -> Importer:
-    progress = Progress(None, Path("f"), "T", resume=False)
+    progress = Progress(None, "f", "T", resume=False)
     return Importer(target, Router(QUEUES, "round-robin"), progress, rate=rate)
 
 

@@ -126,6 +126,16 @@ class Storage(NamedTuple):
             found = files.get_file_info(FileSelector(path, allow_not_found=True))
         return [info.base_name for info in found if info.path.strip("/") != path.strip("/")]
 
+    def files(self) -> list[str]:
+        """Return the names of all objects below this folder, at any depth; empty if there is none."""
+        from pyarrow.fs import FileSelector, FileType
+
+        files, path = self._opened
+        with explained(self):
+            found = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        start = len(path.strip("/")) + 1
+        return [info.path.strip("/")[start:] for info in found if info.type == FileType.File]
+
     def delete(self, name: str) -> None:
         """Remove an object, or all that is below a folder; it may be gone already."""
         from pyarrow.fs import FileType
@@ -235,7 +245,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[StorageError], str], ...] = tuple(
         (
             r"NO_SUCH_BUCKET|NoSuchBucket|[Bb]ucket .*not (?:exist|found)",
             StorageNotFound,
-            "create the bucket first",
+            "check its name, or create the bucket first",
         ),
         (
             r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN|EXPIRED_TOKEN|"
@@ -264,20 +274,16 @@ def storage_error(shown: object, error: Exception) -> StorageError:
     line = _REQUEST_ID.sub("", next(iter(text.splitlines()), "") or type(error).__name__)
     if isinstance(error, FileNotFoundError):
         return StorageNotFound(f"{shown}: {line}")
-    kind, remedy = _kind_of(str(error))
+    kind, remedy = kind_of(str(error))
     return kind(f"{shown}: {line}{remedy}")
 
 
-def _kind_of(text: str) -> tuple[type[StorageError], str]:
+def kind_of(text: str) -> tuple[type[StorageError], str]:
+    """Return the kind of an error by its text, and what to add to that; empty if its reason is not known."""
     for pattern, kind, remedy in _KINDS:
         if pattern.search(text):
             return kind, f"; {remedy}"
     return StorageError, ""
-
-
-def remedy_for(text: str) -> str:
-    """Return what to add to the error of a library about a storage; empty if its reason is not known."""
-    return _kind_of(text)[1]
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rmqcli.export.errors import TableError
 from rmqcli.export.output.compaction import Compacted, bins, known_columns, planned, write_sorted
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.tables.committing import commit_patiently
@@ -31,15 +30,11 @@ def compact(name: str, file_bytes: int, *, dry_run: bool = False) -> Compacted:
 
 def _compact_delta(uri: str, file_bytes: int, dry_run: bool) -> Compacted:
     """Compact by the library, which also repeats its commit if another one only added files."""
-    import deltalake
-
     from rmqcli.export.tables.delta import DeltaTable, explained
 
     there = DeltaTable(uri)
     with explained(there.shown):
-        if not deltalake.DeltaTable.is_deltatable(there.uri, there.options):
-            raise TableError(f"{there.shown}: no such table")
-        table = deltalake.DeltaTable(there.uri, storage_options=there.options)
+        table = there.opened()
         if dry_run:
             actions = pa.table(table.get_add_actions()).to_pylist()
             merged = bins(

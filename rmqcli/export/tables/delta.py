@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 
-from rmqcli.export.errors import TableError
+from rmqcli.export.errors import TableError, TableNotFound
 from rmqcli.export.output.folder import LocalPlace, refuse_store
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.storage import (
@@ -27,7 +27,6 @@ from rmqcli.export.output.storage import (
     CONNECT_SECONDS,
     REQUEST_SECONDS,
     RETRY_SECONDS,
-    remedy_for,
     s3_endpoint,
 )
 from rmqcli.export.tables.progress import PROPERTY, Progress
@@ -40,6 +39,7 @@ from rmqcli.export.tables.table import (
     columns,
     needed,
     require_partitions,
+    table_error,
 )
 from rmqcli.grammar.values import local_path
 
@@ -185,13 +185,20 @@ class DeltaTable:
         by = self._partitions[0]
         return columns(layout).append(pa.field(by, pa.date32() if by == "day" else pa.string()))
 
-    def load(self) -> TableState | None:
+    def opened(self) -> Any:
+        """Return the newest version as the library sees it. Raises TableNotFound if there is no table."""
         import deltalake
 
+        if not deltalake.DeltaTable.is_deltatable(self.uri, self.options):
+            raise TableNotFound(f"{self.shown}: no such table")
+        return deltalake.DeltaTable(self.uri, storage_options=self.options)
+
+    def load(self) -> TableState | None:
         with explained(self.shown):
-            if not deltalake.DeltaTable.is_deltatable(self.uri, self.options):
+            try:
+                table = self.opened()
+            except TableNotFound:
                 return None
-            table = deltalake.DeltaTable(self.uri, storage_options=self.options)
             partitions = list(table.metadata().partition_columns)
             known = pa.schema(table.schema().to_arrow())
         require_partitions(partitions, self._partitions, self.shown)
@@ -281,7 +288,7 @@ def explained(table: str) -> Iterator[None]:
     except (exceptions.DeltaError, OSError, ValueError) as error:
         if _EXISTS in str(error):
             raise CommitConflict(str(error)) from error
-        raise TableError(f"{table}: {_one_line(error)}{remedy_for(str(error))}") from error
+        raise table_error(table, _one_line(error)) from error
 
 
 def _one_line(error: Exception) -> str:

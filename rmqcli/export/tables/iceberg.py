@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from rmqcli.export.errors import ExportError, TableError, TableMismatch
+from rmqcli.export.errors import ExportError, TableError, TableMismatch, TableNotFound
 from rmqcli.export.output.folder import UNFINISHED, drop_files
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.storage import CONNECT_SECONDS, REQUEST_SECONDS, remedy_for, s3_endpoint
+from rmqcli.export.output.storage import CONNECT_SECONDS, REQUEST_SECONDS, s3_endpoint
 from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.table import (
     REFRESH_MS,
@@ -29,6 +29,7 @@ from rmqcli.export.tables.table import (
     columns,
     needed,
     require_partitions,
+    table_error,
 )
 
 _MARK = "rmq.exported"
@@ -75,37 +76,42 @@ class DataPlace(NamedTuple):
         with explained(self.shown):
             return len(self._io.new_input(self._unfinished(name)))
 
+    def stream(self, path: str) -> Any:
+        """Open a file of the table."""
+        with explained(self.shown):
+            return self._io.new_input(path).open()
+
     def footer(self, path: str) -> Any:
         """Return the footer of a file of the table."""
         from pyarrow import parquet
 
-        with explained(self.shown), self._io.new_input(path).open() as file:
+        with explained(self.shown), self.stream(path) as file:
             return parquet.read_metadata(file)
 
     def read(self, path: str) -> Any:
         """Return the rows of a file of the table."""
         from pyarrow import parquet
 
-        with explained(self.shown), self._io.new_input(path).open() as file:
+        with explained(self.shown), self.stream(path) as file:
             return parquet.ParquetFile(file).read()
 
     @property
-    def _is_local(self) -> bool:
+    def is_local(self) -> bool:
         return urlsplit(self.location).scheme in ("", "file")
 
     def _unfinished(self, name: str) -> str:
         """Return the path used until `finish`. In a storage, a file appears only when it is complete."""
         path = self.path(name)
-        return path + UNFINISHED * (self._is_local and not _local(path).exists())
+        return path + UNFINISHED * (self.is_local and not _local(path).exists())
 
     def finish(self, name: str) -> None:
         """Give a file of a local folder its final name, if it does not have it yet."""
-        if self._is_local:
+        if self.is_local:
             _local(self._unfinished(name)).rename(_local(self.path(name)))
 
     def drop(self, prefix: str) -> None:
         """Remove files of a local folder. Those in a storage are left to `remove_orphan_files`."""
-        if self._is_local:
+        if self.is_local:
             drop_files(_local(self.location), prefix)
 
 
@@ -122,7 +128,7 @@ class IcebergTable:
         catalog, _, self._name = name.partition(".")
         self.shown = f"iceberg:{name}"
         if not catalog or not all(self._name.split(".")) or "." not in self._name:
-            raise TableMismatch(f"--table {self.shown}: expected iceberg:CATALOG.NAMESPACE.NAME")
+            raise TableMismatch(f"{self.shown}: expected iceberg:CATALOG.NAMESPACE.NAME")
         self._by = by
         self._catalog_name = catalog
         self._layout = Layout()
@@ -237,20 +243,24 @@ class IcebergTable:
             transaction.add_files(paths, {PROPERTY: progress.text}, check_duplicate_files=False)
             transaction.commit_transaction()
 
-    def files(self) -> tuple[DataPlace, list[Any]]:
-        """Return the location of the table, and its files in the order of their paths, as pyiceberg plans them.
-
-        Files of other partitions than the current ones, and those with rows that were deleted, are left out.
+    def current(self) -> tuple[Any, DataPlace, list[Any]]:
+        """Return the table as the library sees it, its location, and the files of the current snapshot, as
+        pyiceberg plans them, in the order of their paths.
         """
         table = self._loaded()
         with explained(self.shown):
-            found = [
-                one
-                for one in table.scan().plan_files()
-                if not one.delete_files and one.file.spec_id == table.spec().spec_id
-            ]
+            found = sorted(table.scan().plan_files(), key=lambda one: str(one.file.file_path))
             place = DataPlace(self.shown, table.location(), dict(table.properties), dict(table.io.properties))
-        return place, sorted(found, key=lambda one: str(one.file.file_path))
+        return table, place, found
+
+    def files(self) -> tuple[DataPlace, list[Any]]:
+        """Return the location of the table, and the files to compact.
+
+        Files of other partitions than the current ones, and those with rows that were deleted, are left out.
+        """
+        table, place, found = self.current()
+        spec = table.spec().spec_id
+        return place, [one for one in found if not one.delete_files and one.file.spec_id == spec]
 
     def has(self, name: str) -> bool:
         """Return True if a file of this name is in the current snapshot."""
@@ -264,7 +274,7 @@ class IcebergTable:
             try:
                 return self._catalog.load_table(self._name)
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
-                raise TableError(f"{self.shown}: no such table") from None
+                raise TableNotFound(f"{self.shown}: no such table") from None
 
     def replace(self, old: Sequence[Any], names: Sequence[str]) -> None:
         """Replace files by others with the same rows, in a snapshot that has the offsets of its parent.
@@ -318,5 +328,4 @@ def explained(table: str) -> Iterator[None]:
     except (ExportError, CommitConflict):
         raise
     except Exception as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise TableError(f"{table}: {text}{remedy_for(text)}") from error
+        raise table_error(table, " ".join(str(error).split()) or type(error).__name__) from error

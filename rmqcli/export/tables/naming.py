@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from rmqcli.export.errors import TableMismatch
 from rmqcli.export.output.storage import location
-from rmqcli.export.tables.quarantine import FolderTable, Quarantine
-from rmqcli.export.tables.table import Table
 from rmqcli.grammar.values import local_path
+
+if TYPE_CHECKING:
+    from rmqcli.export.tables.quarantine import Quarantine
+    from rmqcli.export.tables.table import Table
 
 PACKAGES: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """Formats, and the packages that they require."""
@@ -28,12 +31,14 @@ def format_of(name: str, option: str = "--table") -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Return whether the name of a quarantine is that of a folder, also in a storage."""
+    """Return whether a name is a path of this machine or in a storage, not that of a table."""
     return name.partition(":")[0] not in PACKAGES
 
 
 def quarantine_of(name: str) -> Quarantine:
     """Return the quarantine of a name. Raises TableMismatch and GrammarError."""
+    from rmqcli.export.tables.quarantine import FolderTable, Quarantine
+
     if is_folder(name):
         out = location("--quarantine", name)
         return Quarantine(FolderTable(out), str(out.resolve() if isinstance(out, Path) else out))

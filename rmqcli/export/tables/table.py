@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from rmqcli.export.errors import TableMismatch
+from rmqcli.export.errors import (
+    StorageDenied,
+    StorageError,
+    StorageNotFound,
+    StorageUnreachable,
+    TableDenied,
+    TableError,
+    TableMismatch,
+    TableNotFound,
+    TableUnreachable,
+)
 from rmqcli.export.output.folder import Unfinished
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import FileEntry
+from rmqcli.export.output.storage import kind_of
 from rmqcli.export.tables.progress import Progress
 from rmqcli.export.transform.columns import TypeConflict, canonical, merged
 
@@ -21,6 +32,19 @@ REFRESH_MS = 24 * 60 * 60 * 1000
 
 class CommitConflict(Exception):
     """The table is no longer at the version that a commit was made for."""
+
+
+_ERRORS: Mapping[type[StorageError], type[TableError]] = {
+    StorageNotFound: TableNotFound,
+    StorageDenied: TableDenied,
+    StorageUnreachable: TableUnreachable,
+}
+
+
+def table_error(table: str, text: str) -> TableError:
+    """Return the error of a library as one line, with a remedy where its reason is known."""
+    kind, remedy = kind_of(text)
+    return _ERRORS.get(kind, TableError)(f"{table}: {text}{remedy}")
 
 
 class TableState(NamedTuple):

@@ -107,7 +107,7 @@ def test_a_store_whose_retention_was_faster(
             ("--table", "delta:x", "--partition-by", "day,hour"),
             "--partition-by day,hour: a table is partitioned by topic,day (default) or topic,hour",
         ),
-        (("--table", "iceberg:a.b"), "--table iceberg:a.b: expected iceberg:CATALOG.NAMESPACE.NAME"),
+        (("--table", "iceberg:a.b"), "iceberg:a.b: expected iceberg:CATALOG.NAMESPACE.NAME"),
         (("--table", "delta:x", "--spark"), "--table cannot be combined with --spark"),
         (("--table", "delta:x", "--resume", "-o", "-5"), "--resume continues where the last export ended"),
     ],

@@ -231,7 +231,7 @@ def test_in_s3(bucket: Bucket, store_clean: JavaStore) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("delta:nowhere",), ExitCode.FAILED, "delta:nowhere: no such table"),
+        (("delta:nowhere",), ExitCode.NOT_FOUND, "delta:nowhere: no such table"),
         (("lake",), ExitCode.NOT_FOUND, "lake: no export is in this folder"),
         (("delta:x", "--file-size", "2G"), ExitCode.USAGE, "--file-size 2G: expected at most 1G"),
         (("delta:x", "--file-size", "no"), ExitCode.USAGE, "--file-size no: expected a size"),
