@@ -243,16 +243,16 @@ _KINDS: tuple[tuple[re.Pattern[str], type[StorageError], str], ...] = tuple(
     (re.compile(pattern), kind, remedy)
     for pattern, kind, remedy in (
         (
-            r"NO_SUCH_BUCKET|NoSuchBucket|[Bb]ucket .*not (?:exist|found)",
-            StorageNotFound,
-            "check its name, or create the bucket first",
-        ),
-        (
             r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN|EXPIRED_TOKEN|"
             r"MISSING_AUTHENTICATION|UNRECOGNIZED_CLIENT|InvalidAccessKeyId|AccessDenied|HTTP Status 40[13]|"
             r"[Uu]nauthenticated|PERMISSION_DENIED|UNAUTHENTICATED|AuthenticationException",
             StorageDenied,
             "check the credentials in the environment and their permissions",
+        ),
+        (
+            r"NO_SUCH_BUCKET|NoSuchBucket|[Bb]ucket .*not (?:exist|found)",
+            StorageNotFound,
+            "check its name, or create the bucket first",
         ),
         (
             r"NETWORK_CONNECTION|REQUEST_TIMEOUT|SLOW_DOWN|SERVICE_UNAVAILABLE|UNAVAILABLE|"

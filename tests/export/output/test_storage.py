@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, RowFilter, StoreRows, export_store
 from rmqcli.export.errors import OutputExists, StorageUnreachable
@@ -20,6 +21,7 @@ from rmqcli.export.output.manifest import Manifest, decode_json
 from rmqcli.export.output.storage import Storage, location
 from rmqcli.export.output.storage_folder import StorageFolder
 from rmqcli.export.run import stores_origin
+from rmqcli.export.tables.table import table_error
 from rmqcli.grammar.values import GrammarError
 from tests.cli.conftest import Run
 from tests.export.output.stored import CHANGES, Killed, killed_at, manifest, offsets, place, places
@@ -227,6 +229,13 @@ def test_a_store_that_denies(bucket: Bucket) -> None:
         "s3://b/x: Access Denied (ACCESS_DENIED of ListObjectsV2); check the credentials in the environment and "
         "their permissions"
     )
+    unknown = (
+        "AWS Error INVALID_ACCESS_KEY_ID during ListObjectsV2 operation: The AWS Access Key Id does not exist"
+    )
+    error = storage.storage_error("s3://b/x", OSError(f"When listing objects in bucket 'b': {unknown}"))
+    assert type(error).__name__ == "StorageDenied"
+    assert type(table_error("delta:s3://b/x", unknown)).__name__ == "TableDenied"
+    assert exit_code_of(table_error("delta:s3://b/x", unknown)) == ExitCode.NOT_PERMITTED
 
 
 def test_a_write_that_fails_names_the_storage(
