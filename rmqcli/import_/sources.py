@@ -221,4 +221,4 @@ def _refuse(shown: str, has_deleted: bool, has_renamed: bool) -> None:
 def _of_table(name: str, shown: str, beside: Path, files: list[InputFile]) -> Source:
     if not files:
         raise InputNotFound(f"{shown}: this table has no rows")
-    return Source(name, beside, files, [file.name for file in files])
+    return Source(name, beside, files, {file.name for file in files})
