@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import h2.errors
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rmqcli.broker.proxy.calling import Caller
+from rmqcli.broker.proxy.embedded import EmbeddedBackend
 from rmqcli.client import Message, Producer
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code, Encoding
@@ -227,3 +230,34 @@ async def test_messages_that_a_reset_kept_back_are_received_at_once(
         found = await received(other)
         assert len(found) >= 3 and trio.current_time() - began < 2
         assert {one.system_properties.delivery_attempt for one in found} == {1}
+
+
+async def test_messages_that_were_lent_to_a_call_that_is_reset_are_received_at_once(
+    nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reset arrives between the pop and the reply, without a checkpoint in between."""
+    receive = EmbeddedBackend.receive
+
+    async def reset(backend: EmbeddedBackend, caller: Caller, *more: Any) -> Any:
+        lent = await receive(backend, caller, *more)
+        frame = b"\0\0\4\3\0" + caller.call.number.to_bytes(4, "big") + b"\0\0\0\x08"
+        for _ in caller.call.session.http2.receive(frame):
+            pass
+        assert not caller.call.is_open
+        return lent
+
+    async with cluster_with_grpc() as cluster:
+        stub = await connected(nursery, cluster)
+        other = await connected(nursery, cluster, client_id="other")
+        await (await stub.telemetry(of_consumer("billing", "orders"))).next()
+        with monkeypatch.context() as patch:
+            patch.setattr(EmbeddedBackend, "receive", reset)
+            stream = stub.client.open(METHOD.path)
+            request = METHOD.request(**wanted(auto_renew=True)).SerializeToString()
+            await stub.client.send(stream, request, end=True)
+            await trio.sleep(1)
+            await stub("SendMessage", messages=[message("orders")])
+            await trio.sleep(1)
+        began = trio.current_time()
+        assert len(await received(other)) == 1
+        assert trio.current_time() - began < 2
