@@ -169,7 +169,7 @@ BAD = [
     ({"body": bytes(4 * 1024 * 1024 + 1)}, Code.MESSAGE_BODY_TOO_LARGE),
     ({"body": b"not gzip", "body_encoding": 2}, Code.MESSAGE_CORRUPTED),
     ({"body": gzip.compress(bytes(10**6))[:-20], "body_encoding": 2}, Code.MESSAGE_CORRUPTED),
-    ({"body": gzip.compress(bytes(10**8)), "body_encoding": 2}, Code.MESSAGE_BODY_TOO_LARGE),
+    ({"body": gzip.compress(bytes(10**7)), "body_encoding": 2}, Code.MESSAGE_BODY_TOO_LARGE),
     ({"delivery_timestamp": messages.Timestamp(seconds=2_000_000_000)}, Code.ILLEGAL_DELIVERY_TIME),
     ({"message_type": 5}, Code.UNSUPPORTED),
 ]
