@@ -12,7 +12,7 @@ import trio
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, cut_parts, parts_of
-from rmqcli.export.from_store.queue_check import UnsoundQueue
+from rmqcli.export.from_store.queue_check import StoreQueues, UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueEnd, QueueRange, read_queue
 from rmqcli.export.from_topic.ranges import lives
@@ -82,12 +82,13 @@ def write_stores(
 ) -> ExportSummary:
     """Add the rows that a destination lacks, like `export_stores`."""
 
-    def write(number: int, one: StoreRows) -> list[str]:
+    def write(number: int, queues: StoreQueues) -> list[str]:
+        one = wanted[number]
         output = Output(into.place, one.path, into.layout, prefix=f"{into.prefix}store-{number:03d}")
-        parts = parts_of(one.store, one.rows)
+        parts = parts_of(one.store, queues.rows)
         progress(sum(file.size for file in CommitLogFiles(one.store).files) - _size(parts))
-        writer = _Writer(parts, one.rows, output, progress, workers, part_bytes)
-        return by_queues_or_walked(queue_places(one.store, one.rows), writer.write)
+        writer = _Writer(parts, queues.rows, output, progress, workers, part_bytes)
+        return by_queues_or_walked(queue_places(queues), writer.write)
 
     return run_stores_export(wanted, into, write)
 

@@ -10,7 +10,12 @@ from typing import NamedTuple
 
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.counts import many, messages_at
-from rmqcli.export.from_store.queue_check import count_entries, require_rows, require_same_lives, warn_of_gap
+from rmqcli.export.from_store.queue_check import (
+    StoreQueues,
+    require_rows,
+    require_same_lives,
+    warn_of_gap,
+)
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange
 from rmqcli.export.output.folder import Destination
@@ -89,11 +94,11 @@ def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
 
 
 def run_stores_export(
-    wanted: Sequence[StoreRows], into: Destination, write: Callable[[int, StoreRows], Iterable[str]]
+    wanted: Sequence[StoreRows], into: Destination, write: Callable[[int, StoreQueues], Iterable[str]]
 ) -> ExportSummary:
     """Export with `write`, which writes files of the missing rows of one store and returns their names.
 
-    `write` receives the number of the store and its rows. A damaged store is left out if there are others. If
+    `write` receives the number of the store, and its queues with the rows. A damaged store is left out if there are others. If
     there are none, raises its CorruptionError; with `check_crc`, a consume queue with more entries than there
     are records also counts as damage.
     """
@@ -104,8 +109,9 @@ def run_stores_export(
     lost: list[str] = []
     for number, one in enumerate(wanted):
         try:
-            lost += warn_of_gap(one.store, into.previous, one.rows)
-            added, ends[one.path] = _add_store(one, into, partial(write, number))
+            queues = StoreQueues(one.store, one.rows.after(into.previous, one.path))
+            lost += warn_of_gap(queues, into.previous)
+            added, ends[one.path] = _add_store(queues, into, partial(write, number))
             entries += added
         except CorruptionError as error:
             damaged.append(DamagedStore(one.store, error))
@@ -116,18 +122,17 @@ def run_stores_export(
 
 
 def _add_store(
-    wanted: StoreRows, into: Destination, write: Callable[[StoreRows], Iterable[str]]
+    queues: StoreQueues, into: Destination, write: Callable[[StoreQueues], Iterable[str]]
 ) -> tuple[list[FileEntry], int | None]:
     """Return the files of the rows of a store, and the commit-log offset where the next export continues."""
-    store = wanted.store
-    rows = wanted.rows.after(into.previous, wanted.path)
-    require_same_lives(store, rows, into.previous)
-    counted = count_entries(store, rows) if rows.check_crc else {}
+    rows = queues.rows
+    require_same_lives(queues, into.previous)
+    counted = queues.counts() if rows.check_crc else {}
     expected = {} if into.layout.transform.sample else counted
-    entries = into.measure(write(wanted._replace(rows=rows)))
-    left_out = require_rows(store, rows, expected, merged(span for file in entries for span in file.queues))
+    entries = into.measure(write(queues))
+    left_out = require_rows(queues, expected, merged(span for file in entries for span in file.queues))
     if left_out:
-        warn(f"{store}: {many(left_out, 'message')} that stand for lost ones are left out")
+        warn(f"{queues.store}: {many(left_out, 'message')} that stand for lost ones are left out")
     if rows.has_end:  # records before the last one were left out
         return entries, None
     return entries, max([_continued(into.previous, rows), *(file.commit_log_end for file in entries)])

@@ -23,7 +23,7 @@ from rmqcli.codec.scan.arrow import schema
 from rmqcli.export import RowFilter, StoreSource
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of, scan_part
-from rmqcli.export.from_store.queue_check import UnsoundQueue, count_entries, has_topic, require_rows
+from rmqcli.export.from_store.queue_check import StoreQueues, UnsoundQueue, has_topic, require_rows
 from rmqcli.export.output.manifest import QueueSpan, merged, spans_of
 from rmqcli.sql.errors import ReadAgain
 from rmqcli.store import CommitLogFiles, DamagedFile
@@ -229,17 +229,19 @@ class Stores:
         """Do nothing, because a scan calls its `check` often enough."""
 
     def _read(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
-        expected = count_entries(source.path, rows) if self._verify else {}
+        queues = StoreQueues(source.path, rows)
+        expected = queues.counts() if self._verify else {}
         spans: list[QueueSpan] = []
-        for batch in self._batches(source, rows):
+        for batch in self._batches(source, queues):
             if expected:
                 spans = merged([*spans, *spans_of(pa.Table.from_batches([batch]))])
             yield batch
-        require_rows(source.path, rows, expected, spans)
+        require_rows(queues, expected, spans)
 
-    def _batches(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
+    def _batches(self, source: StoreSource, queues: StoreQueues) -> Iterator[Any]:
+        rows = queues.rows
         parts = parts_of(source.path, rows)
-        places = None if source in self._walked else queue_places(source.path, rows)
+        places = None if source in self._walked else queue_places(queues)
         for part, own in _tasks(parts, places, rows):
             try:
                 yield from scan(part, rows, own)

@@ -28,6 +28,7 @@ from rmqcli.export.from_store.parts import Part, last_indexed, newest_entry, sca
 from rmqcli.export.from_store.queue_check import (
     Entries,
     QueueFile,
+    StoreQueues,
     UnsoundQueue,
     batches,
     bounded,
@@ -36,7 +37,6 @@ from rmqcli.export.from_store.queue_check import (
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import next_record
-from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.lock import is_locked
 
@@ -66,10 +66,10 @@ def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple
             yield part, own
 
 
-def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
+def queue_places(queues: StoreQueues) -> QueuePlaces | None:
     """Return None if the commit log has to be walked, after a warning if a queue is the cause."""
     try:
-        return _places(store, rows)
+        return _places(queues)
     except UnsoundQueue as error:
         _warn(error)
         return None
@@ -89,7 +89,8 @@ def _warn(error: UnsoundQueue) -> None:
     warn(f"{error}; the whole commit log is read instead")
 
 
-def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
+def _places(queues: StoreQueues) -> QueuePlaces | None:
+    store, rows = queues.store, queues.rows
     folder = store / "consumequeue"
     if not rows.asks_queues or any(topic.startswith(LMQ_PREFIX) for topic in rows.topics):
         return None
@@ -98,16 +99,21 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
     if (store / "abort").exists() and not is_locked(store):
         return None
     # The newest entry itself is left out, because a broker may be writing it; entries added from now on
-    # follow it. The index is read before the queues, which then contain every record that it knows.
+    # follow it.
     indexed = last_indexed(store) if rows.topics else 0
-    queues = [
-        queue for queue in queues_of(store, rows.topics) if not (queue.topic or "").startswith(LMQ_PREFIX)
-    ]
-    if not (queues or indexed):
+    if not (queues.every or indexed):
         return None
-    end = max(indexed, newest_entry(queues, store))
-    queues = [queue for queue in queues if not rows.topics or rows.takes_queue(queue.topic, queue.queue_id)]
-    files = (file for queue in queues for file in bounded(queue))
+    end = max(indexed, newest_entry([seen[-1] for seen in queues.seen if seen], store))
+    if queues.was_written or (store / "abort").exists():
+        # A queue that was read before another one got the newest entry may lack entries before it.
+        queues = StoreQueues(store, rows)
+    found = zip(queues.every, queues.seen, strict=True)
+    files = (
+        file
+        for queue, seen in found
+        if not rows.topics or rows.takes_queue(queue.topic, queue.queue_id)
+        for file in bounded(seen)
+    )
     # Without topics, the entries of all records show whether there is something between them.
     return QueuePlaces([one for one in files if not rows.topics or one.may_have(rows.begin, rows.end)], end)
 

@@ -23,7 +23,7 @@ from rmqcli.codec.store.index_file import HEADER, decode_header
 from rmqcli.codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.counts import many
 from rmqcli.export.errors import ExportError
-from rmqcli.export.from_store.queue_check import UnsoundQueue, last_place
+from rmqcli.export.from_store.queue_check import SeenFile, UnsoundQueue, sound_runs
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import (
@@ -33,7 +33,6 @@ from rmqcli.store.read.commit_log import (
     next_record,
     require_zeros,
 )
-from rmqcli.store.read.consume_queue import Queue
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files, peeked
 from rmqcli.store.read.index import index_files
 
@@ -291,19 +290,20 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
 # tell enough: a store can have ten thousands of other queues.
 
 
-def newest_entry(queues: Sequence[Queue], store: Path) -> int:
-    """Return the commit-log offset of the newest entry of these queues, or 0 without any.
+def newest_entry(lasts: Sequence[SeenFile], store: Path) -> int:
+    """Return the commit-log offset of the newest entry in the last files of queues, or 0 without any.
 
-    Raises UnsoundQueue if one points past the end of the log.
+    Raises UnsoundQueue if one points past the end of the log, has a hole or does not ascend.
     """
-    ends = [(last_place(queue), queue) for queue in queues]
+    for _ in sound_runs(one.file for one in lasts if not one.is_sound):
+        pass
     file = offset_files(commit_log_folder(store))[-1]
-    for end, queue in ends:
-        if end >= (file.base or 0) + file.size:
+    for one, *_ in lasts:
+        if one.last >= (file.base or 0) + file.size:
             raise UnsoundQueue(
-                f"consume queue {queue.queue_id} of {queue.topic}: points past the end of the commit log"
+                f"consume queue {one.queue_id} of {one.topic}: points past the end of the commit log"
             )
-    return max((end for end, _ in ends), default=0)
+    return max((one.file.last for one in lasts), default=0)
 
 
 def last_indexed(store: Path) -> int:

@@ -29,7 +29,7 @@ from rmqcli.export.from_store import packing as store_parts
 from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart
 from rmqcli.export.from_store.parts import parts_of
-from rmqcli.export.from_store.queue_check import UnsoundQueue
+from rmqcli.export.from_store.queue_check import StoreQueues, UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic import ranges as topic_ranges
 from rmqcli.export.from_topic.batches import QueueEnd, QueueRange, patiently, reached, read_some
@@ -248,18 +248,19 @@ def export_stores_on_spark(
         spark_session(**session) as spark,
     ):
 
-        def write(number: int, one: StoreRows) -> list[str]:
+        def write(number: int, queues: StoreQueues) -> list[str]:
+            one, rows = wanted[number], queues.rows
             # A task has one core; the others are for other tasks.
             output = Output(folder.place, one.path, layout, in_thread=False)
             # Only with a choice of topics can a part that is cut anywhere be read by queues.
-            places = queue_places(one.store, one.rows) if one.rows.topics else None
-            parts = parts_of(one.store, one.rows)
+            places = queue_places(queues) if rows.topics else None
+            parts = parts_of(one.store, rows)
 
             def run(places: QueuePlaces | None) -> list[str]:
                 own = store_parts.sized(parts, places)
                 size = _task_bytes(spark, sum(cost for _, cost in own), part_bytes)
                 tasks = store_parts.in_tasks(own, size)
-                job = partial(_run_task, partial(read, tasks, one.rows), output)
+                job = partial(_run_task, partial(read, tasks, rows), output)
                 return [name for written in _run(spark, len(tasks), job, progress) for name in written.names]
 
             return by_queues_or_walked(places, run)

@@ -21,7 +21,7 @@ from rmqcli.export.errors import ExportError, SourceError
 from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart, in_tasks, sized
 from rmqcli.export.from_store.parts import parts_of, scan_part
-from rmqcli.export.from_store.queue_check import UnsoundQueue, has_topic
+from rmqcli.export.from_store.queue_check import StoreQueues, UnsoundQueue, has_topic
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_store.sources import store_sources
 from rmqcli.export.from_topic.batches import QueueRange
@@ -100,7 +100,7 @@ class BatchReader(DataSourceReader):
     def _parts(self, store: Path, rows: RowFilter) -> list[tuple[PlacedPart, int]]:
         parts = parts_of(store, rows)
         # Only with a choice of topics can a part that is cut anywhere be read by queues.
-        places = queue_places(store, rows) if rows.topics and parts else None
+        places = queue_places(StoreQueues(store, rows)) if rows.topics and parts else None
         return sized(parts, places)
 
     async def _sized_ranges(self, consumer: PullConsumer) -> tuple[list[QueueRange], dict[str, int]]:

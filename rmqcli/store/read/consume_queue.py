@@ -6,18 +6,29 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from string import digits
 from typing import NamedTuple, Self
 
 from rmqcli.codec.records.reading import ExplainedField, explain_fixed, peek_record
 from rmqcli.codec.store.consume_queue import BATCH, ENTRY, FILLER, FILLER_SIZE, FOLDER, QUEUE_TYPE, UNIT
-from rmqcli.codec.store.file_names import is_file_name
 from rmqcli.codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rmqcli.store.read.files import DamagedFile, NamedFile, Peek, Sliced, mapped, offset_files, peeked
+from rmqcli.store.read.files import (
+    DamagedFile,
+    NamedFile,
+    Peek,
+    Sliced,
+    is_offset_file,
+    mapped,
+    named_files,
+    offset_files,
+    peeked,
+)
 from rmqcli.store.read.tables import Read, topics
 
 _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
+_QUEUES = "consumequeue"
 
 
 class QueueEntry(NamedTuple):
@@ -183,7 +194,7 @@ class Queue(NamedTuple):
         """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None if the queue is elsewhere."""
         path = self.path.resolve()
         topic = (path.parent if path.is_file() else path).parent
-        return topic.parent.parent if topic.parent.name == "consumequeue" else None
+        return topic.parent.parent if topic.parent.name == _QUEUES else None
 
 
 def queue_folders(path: Path) -> list[Queue]:
@@ -192,7 +203,7 @@ def queue_folders(path: Path) -> list[Queue]:
 
     Raises FileNotFoundError if there is no queue, PermissionError if a folder may not be read.
     """
-    root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
+    root = path / _QUEUES if (path / _QUEUES).is_dir() else path
     if root.is_dir():
         found = _found(root)
         if found:
@@ -205,7 +216,7 @@ def queue_folders(path: Path) -> list[Queue]:
 
 def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
     """Return all queues of a store folder, or only those of the given topics; [] if there are none."""
-    folder = store / "consumequeue"
+    folder = store / _QUEUES
     found: list[Queue] = []
     for path in [folder / topic for topic in sorted(topics)] if topics else [folder]:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -218,46 +229,73 @@ def _found(root: Path) -> list[Queue]:
 
     Raises PermissionError for a folder that may not be read.
     """
-    of_topic, of_topics, resolved = [], [], root.resolve()
-    for outer in _subfolders(root):
-        parent, real = root / outer.name, _real(resolved, outer)
-        if _is_queue(outer):
-            of_topic.append((parent, real))
-        of_topics += [(parent / one.name, _real(real, one)) for one in _subfolders(parent) if _is_queue(one)]
-    return [_of_folder(*one) for one in sorted(of_topic or of_topics, key=lambda one: _by_number(one[0]))]
+    of_topic: list[tuple[_Order, Queue]] = []
+    of_topics: list[tuple[_Order, Queue]] = []
+    names = _names(root)
+    for outer in _Listed.of(root).folders:
+        inner = _Listed.of(outer)
+        topic = _inner(names, outer)
+        if inner.files and outer.name[0] in digits:
+            of_topic.append((_order(root.name, outer), _of_folder(outer, topic, inner.files)))
+        for one in inner.folders if not of_topic else ():
+            files = _Listed.of(one).files if one.name[0] in digits else []
+            if files:
+                of_topics.append((_order(outer.name, one), _of_folder(one, _inner(topic, one), files)))
+    found = [queue for _, queue in sorted(of_topic or of_topics, key=itemgetter(0))]
+    # The queues of a store are known by their place, so none of their files is opened.
+    for queue in found if _QUEUES not in names else ():
+        _refuse_others(queue.files.files[0])
+    return found
 
 
-def _subfolders(folder: Path) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as items:
-        return [item for item in items if item.is_dir()]
+class _Listed(NamedTuple):
+    """What one listing of a folder shows: its folders, and the files that are named by an offset."""
+
+    folders: list[os.DirEntry[str]]
+    files: list[os.DirEntry[str]]
+
+    @classmethod
+    def of(cls, folder: os.DirEntry[str] | Path) -> _Listed:
+        with os.scandir(folder) as items:
+            every = list(items)
+        return cls([one for one in every if one.is_dir()], [one for one in every if is_offset_file(one)])
 
 
-def _is_queue(folder: os.DirEntry[str]) -> bool:
-    """Return True for a folder whose name begins with a digit and that contains a queue file by its name."""
-    if folder.name[0] not in digits:
-        return False
-    with os.scandir(folder.path) as items:
-        return any(is_file_name(item.name) for item in items)
+_Names = tuple[str, str]
+"""The names of a folder and of the one that contains it, with symbolic links resolved."""
 
 
-def _real(parent: Path, folder: os.DirEntry[str]) -> Path:
-    return Path(folder.path).resolve() if folder.is_symlink() else parent / folder.name
+def _names(folder: Path) -> _Names:
+    real = folder.resolve()
+    return real.parent.name, real.name
 
 
-def _by_number(folder: Path) -> tuple[str, int, str]:
-    return folder.parent.name, int(folder.name) if folder.name.isdigit() else -1, folder.name
+def _inner(outer: _Names, folder: os.DirEntry[str]) -> _Names:
+    return _names(Path(folder.path)) if folder.is_symlink() else (outer[1], folder.name)
+
+
+_Order = tuple[str, int, str]
+
+
+def _order(topic: str, folder: os.DirEntry[str]) -> _Order:
+    return topic, int(folder.name) if folder.name.isdigit() else -1, folder.name
+
+
+def _of_folder(folder: os.DirEntry[str], names: _Names, files: list[os.DirEntry[str]]) -> Queue:
+    path = Path(folder.path)
+    return _of_files(path, names, named_files(path, files))
 
 
 def _queue(path: Path) -> Queue:
-    return _of_folder(path, path.resolve().parent if path.is_file() else path.resolve())
-
-
-def _of_folder(path: Path, real: Path) -> Queue:
-    """Return the queue of a file or folder; `real` is its folder with symbolic links resolved."""
     files = offset_files(path)
     _refuse_others(files[0])
-    topic, queue_id = (real.parent.name, int(real.name)) if real.name.isdigit() else (None, None)
-    return Queue(topic, queue_id, path, ConsumeQueueFiles(path, files))
+    return _of_files(path, _names(path.parent if path.is_file() else path), files)
+
+
+def _of_files(path: Path, names: _Names, files: list[NamedFile]) -> Queue:
+    """Return the queue of a file or folder; `names` are those of its folder."""
+    topic, number = (names[0], int(names[1])) if names[1].isdigit() else (None, None)
+    return Queue(topic, number, path, ConsumeQueueFiles(path, files))
 
 
 def _refuse_others(file: NamedFile) -> None:

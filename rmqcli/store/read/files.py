@@ -6,7 +6,7 @@ import errno
 import mmap
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -40,11 +40,16 @@ def offset_files(path: Path) -> list[NamedFile]:
 def files_in(folder: Path) -> list[NamedFile]:
     """Return the files of a folder that are named by an offset, sorted by offset."""
     with os.scandir(folder) as items:
-        return sorted(
-            NamedFile(folder / item.name, int(item.name), item.stat().st_size)
-            for item in items
-            if is_file_name(item.name) and item.is_file()
-        )
+        return named_files(folder, filter(is_offset_file, items))
+
+
+def is_offset_file(item: os.DirEntry[str]) -> bool:
+    return is_file_name(item.name) and item.is_file()
+
+
+def named_files(folder: Path, items: Iterable[os.DirEntry[str]]) -> list[NamedFile]:
+    """Return files from a listing of their folder, sorted by offset."""
+    return sorted(NamedFile(folder / item.name, int(item.name), item.stat().st_size) for item in items)
 
 
 class SmallFiles:

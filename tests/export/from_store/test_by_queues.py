@@ -15,6 +15,7 @@ from rmqcli.codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.parts import parts_of
+from rmqcli.export.from_store.queue_check import StoreQueues
 from rmqcli.store.read.lock import holding_lock
 from tests.export.support import Row, by_place, java_rows, rows_of, rows_of_table
 from tests.support import JavaStore
@@ -106,7 +107,7 @@ def test_a_deleted_topic_keeps_its_rows(copy_java_store: Copy, most: int) -> Non
     """Its records are no longer in any queue."""
     store, rows = copy_java_store("store-clean"), RowFilter(queue_id=1)
     shutil.rmtree(store.root / "consumequeue" / TOPIC)
-    places = queue_places(store.root, rows)
+    places = queue_places(StoreQueues(store.root, rows))
     assert places is not None
     parts = parts_of(store.root, rows)
     batches = [batch for part in parts for batch in scan(part, rows, places._replace(most_gaps=most))]
@@ -171,7 +172,7 @@ def test_a_topic_without_messages_is_not_searched(copy_java_store: Copy, read: l
     store = copy_java_store("store-clean")
     (store.root / "consumequeue" / "Empty" / "0").mkdir(parents=True)
     rows = RowFilter(topics=frozenset({"Empty"}))
-    places = queue_places(store.root, rows)
+    places = queue_places(StoreQueues(store.root, rows))
     assert places is not None and not places.files
     assert [batch for part in parts_of(store.root, rows) for batch in scan(part, rows, places)] == []
     assert sum(read) <= 1
@@ -181,16 +182,16 @@ def test_a_store_that_was_not_stopped_is_walked(store_killed: JavaStore, tmp_pat
     assert (store_killed.root / "abort").exists()
     topic = java_rows(store_killed)[0]["topic"]
     rows = RowFilter(topics=frozenset({topic}))
-    assert queue_places(store_killed.root, rows) is None
+    assert queue_places(StoreQueues(store_killed.root, rows)) is None
     assert exported(store_killed, tmp_path / "out", rows) == of_topic(store_killed, topic)
 
 
 def test_a_store_that_a_broker_runs_on(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     (store.root / "abort").touch()
-    assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is None
+    assert queue_places(StoreQueues(store.root, RowFilter(topics=frozenset({TOPIC})))) is None
     with holding_lock(store.root):
-        assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is not None
+        assert queue_places(StoreQueues(store.root, RowFilter(topics=frozenset({TOPIC})))) is not None
 
 
 def _hole(data: bytearray) -> None:

@@ -12,6 +12,7 @@ from rmqcli.export import RowFilter
 from rmqcli.export.from_store.by_queues import queue_places, scan
 from rmqcli.export.from_store.packing import PlacedPart, in_tasks, sized
 from rmqcli.export.from_store.parts import parts_of
+from rmqcli.export.from_store.queue_check import StoreQueues
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.rebuild import Shape, build
 from tests.codec.samples import make_record
@@ -20,7 +21,7 @@ from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 
 def tasks_of(store: Path, rows: RowFilter, size: int) -> list[list[PlacedPart]]:
-    places = queue_places(store, rows) if rows.topics else None
+    places = queue_places(StoreQueues(store, rows)) if rows.topics else None
     return in_tasks(sized(parts_of(store, rows), places), size)
 
 

@@ -17,7 +17,7 @@ import pytest
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store.by_queues import divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
-from rmqcli.export.from_store.queue_check import UnsoundQueue, bounded
+from rmqcli.export.from_store.queue_check import StoreQueues, UnsoundQueue, bounded, seen_files
 from rmqcli.store import CommitLogFiles, Queue, queue_folders
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.workers import Workers
@@ -51,7 +51,7 @@ def long_store(tmp_path: Path) -> Path:
 
 def cut(store: Path, rows: RowFilter, part_size: int) -> Iterator[tuple[Part, list[int]]]:
     """Returns each remaining part with the commit-log offsets of its rows."""
-    places = queue_places(store, rows)
+    places = queue_places(StoreQueues(store, rows))
     assert places is not None
     for part, own in divided(parts_of(store, rows, part_size), places):
         batches = scan(part, rows, own)
@@ -106,7 +106,7 @@ def test_only_queue_files_of_the_part_are_opened(long_store: Path, monkeypatch: 
         return real(path, *arguments, **options)
 
     rows = RowFilter(topics=frozenset({"A"}))
-    found = queue_places(long_store, rows)
+    found = queue_places(StoreQueues(long_store, rows))
     assert found is not None
     assert len(found.files) == 7
     size = (long_store / "commitlog" / f"{0:020d}").stat().st_size
@@ -193,7 +193,7 @@ def test_offsets_choose_the_files_of_a_queue(
     long_store: Path, begin: int | None, end: int | None, files: int
 ) -> None:
     rows = RowFilter(topics=frozenset({"A"}), begin=begin, end=end)
-    places = queue_places(long_store, rows)
+    places = queue_places(StoreQueues(long_store, rows))
     assert places is not None
     assert len(places.files) == files
     wanted = range(begin or 0, min(end or 70, 70))
@@ -205,7 +205,7 @@ def test_files_of_a_queue_that_do_not_ascend(long_store: Path) -> None:
     first, second = (file.path for file in queue.files.files[:2])
     second.write_bytes(first.read_bytes())
     with pytest.raises(UnsoundQueue, match="does not ascend"):
-        bounded(queue)
+        bounded(seen_files([queue])[0])
 
 
 def test_several_processes_read_only_the_topic(copy_java_store: Copy, tmp_path: Path) -> None:
