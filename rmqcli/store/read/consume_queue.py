@@ -56,6 +56,8 @@ def entry_at(file: NamedFile, data: Sliced, number: int) -> QueueEntry:
 class ConsumeQueueFiles:
     """The files of one queue. Raises FileNotFoundError if there is no such file, or none in the folder."""
 
+    __slots__ = ("files",)
+
     def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
         self.files = offset_files(path) if files is None else files
 

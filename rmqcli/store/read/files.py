@@ -129,11 +129,15 @@ def opened(file: NamedFile) -> Iterator[int]:
 
     Yields the descriptor, which is closed after the block.
     """
-    handle = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    handle = _open(file)
     try:
         yield handle
     finally:
         os.close(handle)
+
+
+def _open(file: NamedFile) -> int:
+    return os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
 
 
 def extents(handle: int, start: int, stop: int) -> Iterator[Extent]:
@@ -234,11 +238,16 @@ def without_last_hole(file: NamedFile, unit: int) -> bytes:
 
 def read_data(file: NamedFile, unit: int) -> tuple[bytes, int]:
     """Like `without_last_hole`, but also return the number of bytes of the file that are not in holes."""
-    with opened(file) as handle:
-        size = min(file.size, os.fstat(handle).st_size)
+    # Called for each of 80,000 queues: a context manager takes as long as opening the file.
+    handle = _open(file)
+    try:
         found = list(extents(handle, 0, file.size))
-        end = min(max((end for _, end in found), default=0), size)
-        return os.pread(handle, min(-(-end // unit) * unit, size), 0), sum(end - at for at, end in found)
+        end = found[-1][1] if found else 0
+        # A file that has become shorter ends earlier.
+        data = os.pread(handle, min(-(-end // unit) * unit, file.size), 0)
+        return data, sum([end - at for at, end in found])
+    finally:
+        os.close(handle)
 
 
 @contextmanager
