@@ -38,11 +38,11 @@ def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[Pl
 
     def cut(one: tuple[PlacedPart, int], count: int) -> list[tuple[PlacedPart, int]]:
         placed, cost = one
-        pieces = _cut(placed, count)
         # Each piece reads its queue files as a whole: those of 80,000 queues, again and again, cost more than
-        # the records.
-        read = sum(len(_files(piece)) for piece in pieces)
-        if len(pieces) > 1 and read * QUEUE_FILE_BYTES > cost:
+        # the records. Each is read at least once, so pieces by offsets need not be made to know it of many.
+        most = cost // QUEUE_FILE_BYTES
+        pieces = [] if placed.part.base is not None and len(_files(placed)) > most else _cut(placed, count)
+        if not pieces or (len(pieces) > 1 and sum(len(_files(piece)) for piece in pieces) > most):
             pieces = _cut_by_files(placed, size)
         return [(piece, 0) for piece in pieces]
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
@@ -167,10 +167,10 @@ def _after(before: QueueEnd, piece: QueueRange, end: End) -> QueueEnd:
 
 
 def read_queues(
-    client_options: dict[str, Any], tasks: list[list[QueueRange]], index: int
+    client_options: dict[str, Any], task: list[QueueRange], number: int
 ) -> Generator[Any, None, list[End]]:
     ends: list[End] = []
-    for wanted in tasks[index]:
+    for wanted in task:
         end = yield from _read_queue(client_options, wanted)
         ends.append(end)
     return ends
@@ -202,19 +202,20 @@ async def _step(
 
 LARGEST = "spark.sql.files.maxPartitionBytes"
 
-Read = Callable[[int], Generator[Any, None, list[End] | None]]
-"""Yields the record batches of a task, given its number. Returns the ends of its queues, or nothing."""
+Task = TypeVar("Task")
+Read = Callable[[Task, int], Generator[Any, None, list[End] | None]]
+"""Yields the record batches of a task, given with its number. Returns the ends of its queues, or nothing."""
 
 
-Tasks = list[list[PlacedPart]]
+Parts = list[PlacedPart]
 
 
-def read_parts(tasks: Tasks, rows: RowFilter, index: int) -> Generator[Any, None, None]:
-    for part, places in tasks[index]:
+def read_parts(rows: RowFilter, task: Parts, number: int) -> Generator[Any, None, None]:
+    for part, places in task:
         yield from scan(part, rows, places)
 
 
-ReadParts = Callable[[Tasks, RowFilter, int], Generator[Any, None, None]]
+ReadParts = Callable[[RowFilter, Parts, int], Generator[Any, None, None]]
 
 
 def export_store_on_spark(
@@ -260,8 +261,8 @@ def export_stores_on_spark(
                 own = store_parts.sized(parts, places)
                 size = _task_bytes(spark, sum(cost for _, cost in own), part_bytes)
                 tasks = store_parts.in_tasks(own, size)
-                job = partial(_run_task, partial(read, tasks, rows), output)
-                return [name for written in _run(spark, len(tasks), job, progress) for name in written.names]
+                job = partial(_run_task, partial(read, rows), output)
+                return [name for written in _run(spark, tasks, job, progress) for name in written.names]
 
             return by_queues_or_walked(places, run)
 
@@ -294,8 +295,8 @@ def export_topic_on_spark(
         compared = trio.run(lives_for, client_options, ranges, folder.previous)
         wanted, lost = not_done(compared.same, folder.previous)
         tasks = _topic_tasks(spark, client_options, wanted, task_bytes)
-        job = partial(_run_task, partial(read_queues, dict(client_options), tasks), output)
-        ends, names = joined(wanted, tasks, _run(spark, len(tasks), job, progress))
+        job = partial(_run_task, partial(read_queues, dict(client_options)), output)
+        ends, names = joined(wanted, tasks, _run(spark, tasks, job, progress))
         try:
             return commit_topic(folder, names, [*ends, *compared.others], started, lost)._replace(
                 out=str(out)
@@ -322,23 +323,28 @@ def _topic_tasks(
     return topic_ranges.in_tasks(some, sizes, _task_bytes(spark, total, most))
 
 
-def _run(spark: Any, tasks: int, job: Callable[[int], Written], progress: Progress) -> list[Written]:
+def _run(
+    spark: Any, tasks: Sequence[Task], job: Callable[[tuple[int, Task]], Written], progress: Progress
+) -> list[Written]:
     # These are plain partitions, because a data frame would delay the first task of a new session by seconds.
+    # Each contains its own task only: with the job, every task would read the queue files of all of them.
     if not tasks:
         return []
     context = spark.sparkContext
     try:
-        with followed(context, tasks, progress):
-            written: list[Written] = context.parallelize(range(tasks), tasks).map(job).collect()
+        with followed(context, len(tasks), progress):
+            every = list(enumerate(tasks))
+            written: list[Written] = context.parallelize(every, len(every)).map(job).collect()
     except Exception as error:  # Py4J wraps any error of a task
         raise _reason(error) from error
     return written
 
 
-def _run_task(read: Read, output: Output, task: int) -> Written:
-    attempt = output._replace(prefix=f"task-{task:05d}-{uuid.uuid4().hex}")
+def _run_task(read: Read[Task], output: Output, numbered: tuple[int, Task]) -> Written:
+    number, task = numbered
+    attempt = output._replace(prefix=f"task-{number:05d}-{uuid.uuid4().hex}")
     with naming_full_disk(output.place.shown), attempt.open() as files:
-        ends = _write_all(read(task), files)
+        ends = _write_all(read(task, number), files)
     _spare_modules()
     return Written(files.names, ends)
 

@@ -20,7 +20,7 @@ from typing import Any
 from rmqcli.export import RowFilter, export_store_on_spark
 from rmqcli.export.from_store.parts import scan_part
 from rmqcli.export.output.manifest import books_of
-from rmqcli.export.spark.job import ReadParts, Tasks
+from rmqcli.export.spark.job import Parts, ReadParts
 from rmqcli.export.spark.session import spark_session
 from tests.export.spark.cluster import SMALL
 
@@ -64,11 +64,11 @@ def fail() -> None:
 def attacked(out: Path, marks: Path) -> ReadParts:
     attacks: list[Callable[[], object]] = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
 
-    def read(tasks: Tasks, rows: RowFilter, task: int) -> Generator[Any, None, None]:
+    def read(rows: RowFilter, parts: Parts, task: int) -> Generator[Any, None, None]:
         mark = marks / f"task-{task}"
         is_first = task < len(attacks) and not mark.exists()
         mark.touch()
-        for batch in scan_part(tasks[task][0].part, rows):
+        for batch in scan_part(parts[0].part, rows):
             yield batch.slice(0, batch.num_rows // 2)
             if is_first:
                 attacks[task]()

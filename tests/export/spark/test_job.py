@@ -189,7 +189,7 @@ def test_no_rows_no_tasks(store_clean: JavaStore, tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out") == []
 
 
-def _full(task: int) -> Generator[Any, None, list[tuple[int, str]]]:
+def _full(task: None, number: int) -> Generator[Any, None, list[tuple[int, str]]]:
     yield from ()
     raise OSError(errno.ENOSPC, "Error writing bytes to file")
 
@@ -208,7 +208,9 @@ def test_a_full_disk_is_named_by_its_task(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "temporary-1").mkdir(parents=True)
     with pytest.raises(OSError, match=rf"No space left on device: '{out}'$"):
-        spark_export._run_task(_full, Output(LocalPlace(out / "temporary-1", str(out)), "topic", Layout()), 0)
+        spark_export._run_task(
+            _full, Output(LocalPlace(out / "temporary-1", str(out)), "topic", Layout()), (0, None)
+        )
 
 
 def test_damage_names_file_and_byte_and_leaves_nothing(
@@ -344,8 +346,8 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
 def failing_once(marks: Path, fail: Callable[[], None]) -> spark_export.ReadParts:
     """Reads parts, but ends the first attempt of every other task in the middle."""
 
-    def read(tasks: spark_export.Tasks, rows: RowFilter, task: int) -> Generator[Any, None, None]:
-        for batch in scan_part(tasks[task][0].part, rows):
+    def read(rows: RowFilter, parts: spark_export.Parts, task: int) -> Generator[Any, None, None]:
+        for batch in scan_part(parts[0].part, rows):
             yield batch.slice(0, batch.num_rows // 2)
             if task % 2 and not (marks / str(task)).exists():
                 (marks / str(task)).touch()

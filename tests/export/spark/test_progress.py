@@ -14,7 +14,7 @@ from pyspark import SparkContext
 
 from rmqcli.export import RowFilter, export_store_on_spark
 from rmqcli.export.from_store.parts import scan_part
-from rmqcli.export.spark.job import PATIENCE, ReadParts, Tasks, Watch
+from rmqcli.export.spark.job import PATIENCE, Parts, ReadParts, Watch
 from tests.support import JavaStore
 
 SECONDS = 120
@@ -56,16 +56,18 @@ def test_tasks_that_run_take_their_time(look: tuple[int, int], capsys: pytest.Ca
     assert capsys.readouterr().err == ""
 
 
-def reading_when(mark: Path) -> ReadParts:
-    """Lets the last task read once the mark exists."""
+def reading_when(mark: Path, last: Path) -> ReadParts:
+    """Lets the last task, with the end of the last file, read once the mark exists."""
 
-    def read(tasks: Tasks, rows: RowFilter, task: int) -> Generator[Any, None, None]:
+    def read(rows: RowFilter, parts: Parts, task: int) -> Generator[Any, None, None]:
         end = time.monotonic() + SECONDS
-        while task == len(tasks) - 1 and not mark.exists():
+        part = parts[0].part
+        is_last = part.path == str(last) and part.end == part.size
+        while is_last and not mark.exists():
             if time.monotonic() > end:
                 raise TimeoutError
             time.sleep(0.02)
-        yield from scan_part(tasks[task][0].part, rows)
+        yield from scan_part(part, rows)
 
     return read
 
@@ -89,7 +91,7 @@ def test_it_is_told_while_the_job_runs(spark: object, store_clean: JavaStore, tm
         RowFilter(),
         progress,
         part_bytes=600_000,
-        read=reading_when(mark),
+        read=reading_when(mark, store_clean.commit_logs[-1]),
     )
     assert told[0] == sum(told[1:])
     assert len(told) > 2
