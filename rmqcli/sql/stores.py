@@ -24,7 +24,7 @@ from rmqcli.export import RowFilter, StoreSource
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of, scan_part
 from rmqcli.export.from_store.queue_check import StoreQueues, UnsoundQueue, has_topic, require_rows
-from rmqcli.export.output.manifest import QueueSpan, merged, spans_of
+from rmqcli.export.output.manifest import SpanTally
 from rmqcli.sql.errors import ReadAgain
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.tables import topics
@@ -231,12 +231,12 @@ class Stores:
     def _read(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
         queues = StoreQueues(source.path, rows)
         expected = queues.counts() if self._verify else {}
-        spans: list[QueueSpan] = []
+        tally = SpanTally(of_store=True)
         for batch in self._batches(source, queues):
             if expected:
-                spans = merged([*spans, *spans_of(pa.Table.from_batches([batch]))])
+                tally.add(pa.Table.from_batches([batch]))
             yield batch
-        require_rows(queues, expected, spans)
+        require_rows(queues, expected, tally.spans)
 
     def _batches(self, source: StoreSource, queues: StoreQueues) -> Iterator[Any]:
         rows = queues.rows

@@ -9,7 +9,7 @@ each queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -58,26 +58,6 @@ class LastRow(msgspec.Struct, frozen=True, rename="camel"):
         return self.topic, self.broker_name, self.queue_id
 
 
-def last_rows(table: Any, spans: Iterable[QueueSpan]) -> Iterator[LastRow]:
-    """Yield the last row of each of these spans, which are those of the table."""
-    import numpy as np
-
-    in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
-    offsets, places = table["queue_offset"].to_numpy(), table["commit_log_offset"].to_numpy()
-    ends = {span.end - 1: None for span in spans}
-    rows = np.flatnonzero(np.isin(offsets, list(ends)) & in_queues)
-    some = table.select(["topic", "broker_name", "queue_id"]).take(rows)
-    found: dict[tuple[QueueKey, int], int] = {}
-    for topic, broker, queue, row in zip(
-        *(some[name].to_pylist() for name in some.column_names), rows.tolist(), strict=True
-    ):
-        found[(topic, broker, queue), int(offsets[row])] = int(places[row])
-    for span in spans:
-        place = found.get((span.key, span.end - 1))
-        if place is not None:
-            yield LastRow(*span.key, span.end - 1, place)
-
-
 def latest(rows: Iterable[LastRow]) -> list[LastRow]:
     """Return the last row of each queue, sorted."""
     found: dict[QueueKey, LastRow] = {}
@@ -86,19 +66,6 @@ def latest(rows: Iterable[LastRow]) -> list[LastRow]:
         if known is None or row.queue_offset >= known.queue_offset:
             found[row.key] = row
     return sorted(found.values(), key=lambda row: (row.topic, row.broker_name or "", row.queue_id))
-
-
-def spans_of(table: Any) -> Iterator[QueueSpan]:
-    import pyarrow as pa
-
-    in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
-    if not in_queues.all():
-        table = table.select(["topic", "broker_name", "queue_id", "queue_offset"]).filter(pa.array(in_queues))
-    if not table.num_rows:
-        return
-    keys, codes = queue_codes(table)
-    for key, *span in zip(keys, *_bounds(codes, len(keys), table["queue_offset"]), strict=True):
-        yield QueueSpan(*key, *span)
 
 
 def queue_codes(table: Any) -> tuple[list[QueueKey], Any]:
@@ -118,18 +85,6 @@ def _queue_key(key: int, topics: list[Any], brokers: list[Any]) -> QueueKey:
     names, queue = divmod(key, 1 << 32)
     topic, broker = divmod(names, len(brokers))
     return topics[topic], brokers[broker], queue - ((queue >> 31) << 32)
-
-
-def _bounds(codes: Any, count: int, column: Any) -> tuple[list[int], list[int], list[int]]:
-    """Return, for each of `count` codes, the smallest value, the greatest value plus one, and the count."""
-    import numpy as np
-
-    values = column.to_numpy()
-    least = np.full(count, np.iinfo(np.int64).max)
-    most = np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(least, codes, values)
-    np.maximum.at(most, codes, values)
-    return least.tolist(), (most + 1).tolist(), np.bincount(codes).tolist()
 
 
 def _coded(column: Any) -> tuple[list[Any], Any]:
@@ -154,23 +109,74 @@ def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:
     return sorted(found.values(), key=lambda span: (span.topic, span.broker_name or "", span.queue_id))
 
 
+_SPAN_COLUMNS = ("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset")
+
+
 class SpanTally:
     """Counts the rows of one file, by queue."""
 
     def __init__(self, *, of_store: bool) -> None:
+        import numpy as np
+
         self._of_store = of_store
-        self._spans: list[QueueSpan] = []
-        self._last: list[LastRow] = []
+        # Columns with a number for each queue: texts of 80,000 queues are looked up once a table, and sorted
+        # once a file.
+        self._numbers: dict[QueueKey, int] = {}
+        self._begins = self._ends = self._rows = self._places = np.zeros(0, np.int64)
         self._commit_log_end = 0
         self._undecoded = 0
 
     def add(self, table: Any, undecoded: int = 0) -> None:
         """Add rows, of which `undecoded` have a body that could not be decoded."""
+        import pyarrow as pa
+
         self._undecoded += undecoded
-        spans = list(spans_of(table))
-        self._spans = merged([*self._spans, *spans])
-        self._last = latest([*self._last, *last_rows(table, spans)])
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
+        in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
+        table = table.select(_SPAN_COLUMNS)
+        if not in_queues.all():
+            table = table.filter(pa.array(in_queues))
+        if table.num_rows:
+            self._add(table)
+
+    def _add(self, table: Any) -> None:
+        import numpy as np
+
+        keys, codes = queue_codes(table)
+        known = self._numbers
+        numbers = np.array([known.setdefault(key, len(known)) for key in keys])[codes]
+        more = len(known) - len(self._rows)
+        bounds = np.iinfo(np.int64)
+        self._begins, self._ends, self._rows, self._places = (
+            np.concatenate((column, np.full(more, fill)))
+            for column, fill in (
+                (self._begins, bounds.max),
+                (self._ends, bounds.min),
+                (self._rows, 0),
+                (self._places, 0),
+            )
+        )
+        offsets = table["queue_offset"].to_numpy()
+        np.minimum.at(self._begins, numbers, offsets)
+        np.maximum.at(self._ends, numbers, offsets + 1)
+        self._rows += np.bincount(numbers, minlength=len(known))
+        newest = np.flatnonzero(offsets + 1 == self._ends[numbers])
+        self._places[numbers[newest]] = table["commit_log_offset"].to_numpy()[newest]
+
+    @property
+    def spans(self) -> list[QueueSpan]:
+        """The span of each queue, sorted."""
+        spans = list(zip(self._begins.tolist(), self._ends.tolist(), self._rows.tolist(), strict=True))
+        return [QueueSpan(*key, *spans[number]) for key, number in self._in_order()]
+
+    @property
+    def last(self) -> list[LastRow]:
+        """The last row of each queue, sorted."""
+        rows = list(zip((self._ends - 1).tolist(), self._places.tolist(), strict=True))
+        return [LastRow(*key, *rows[number]) for key, number in self._in_order()]
+
+    def _in_order(self) -> list[tuple[QueueKey, int]]:
+        return sorted(self._numbers.items(), key=lambda one: (one[0][0], one[0][1] or "", one[0][2]))
 
     def metadata(self) -> dict[str, str]:
         """Return the metadata of the file.
@@ -179,7 +185,7 @@ class SpanTally:
         are any.
         """
         end = self._commit_log_end if self._of_store else None
-        return footer_facts(self._spans, self._last, self._undecoded, end)
+        return footer_facts(self.spans, self.last, self._undecoded, end)
 
 
 def footer_facts(

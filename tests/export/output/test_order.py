@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from rmqcli.export import Layout, RowFilter, export_store
-from rmqcli.export.output.manifest import spans_of
+from rmqcli.export.output.manifest import SpanTally
 from rmqcli.export.output.order import ORDER, in_order
 from tests.cli.conftest import Run
 from tests.codec.samples import make_record
@@ -77,7 +77,9 @@ def test_offsets_that_do_not_ascend(queues: list[int], tmp_path: Path) -> None:
     table = in_order(batches)
     places = list(map(place, table.select(list(ORDER)).to_pylist()))
     assert places == sorted(places)
-    assert sum(span.rows for span in spans_of(table)) == len(places) == 2 * len(queues)
+    tally = SpanTally(of_store=True)
+    tally.add(table)
+    assert sum(span.rows for span in tally.spans) == len(places) == 2 * len(queues)
 
 
 def test_row_groups_that_readers_skip(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqcli.export.output.manifest import QueueKey, QueueSpan, spans_of
+from rmqcli.export.output.manifest import LastRow, QueueKey, QueueSpan, SpanTally
 
 ROW = st.tuples(
     st.sampled_from(["a", "b", ""]),
@@ -21,12 +23,16 @@ FEW = pa.dictionary(pa.int32(), pa.string())
 
 def table_of(parts: list[list[Row]], text: pa.DataType) -> pa.Table:
     fields = {"topic": text, "broker_name": text, "queue_id": pa.int32(), "queue_offset": pa.int64()}
-    schema = pa.schema(fields | {"sys_flag": pa.int32()})
+    more = {"sys_flag": pa.int32(), "commit_log_offset": pa.int64(), "store_size": pa.int32()}
+    schema = pa.schema(fields | more)
+    places = itertools.count()
     batches = [
         pa.RecordBatch.from_arrays(
             [
                 pa.array(column, kind)
-                for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
+                for column, kind in zip(
+                    zip(*((*row, next(places), 1) for row in rows), strict=True), schema.types, strict=True
+                )
             ],
             schema=schema,
         )
@@ -40,10 +46,21 @@ def table_of(parts: list[list[Row]], text: pa.DataType) -> pa.Table:
 @given(st.lists(st.lists(ROW, max_size=6), max_size=4))
 def test_any_rows(parts: list[list[Row]]) -> None:
     offsets: dict[QueueKey, list[int]] = {}
-    for topic, broker, queue, offset, flag in (row for rows in parts for row in rows):
+    last: dict[QueueKey, LastRow] = {}
+    every = (row for rows in parts for row in rows)
+    for place, (topic, broker, queue, offset, flag) in enumerate(every):
         if not flag & 4:  # prepared and rolled-back ones are in no queue
-            offsets.setdefault((topic, broker, queue), []).append(offset)
+            key = topic, broker, queue
+            offsets.setdefault(key, []).append(offset)
+            if offset == max(offsets[key]):
+                last[key] = LastRow(*key, offset, place)
     expected = [QueueSpan(*key, min(of), max(of) + 1, len(of)) for key, of in offsets.items()]
     for text in (pa.string(), FEW):
         for table in (table_of(parts, text), table_of(parts, text).unify_dictionaries()):
-            assert sorted(spans_of(table), key=repr) == sorted(expected, key=repr)
+            for tables in ([table], [pa.Table.from_batches([one]) for one in table.to_batches()]):
+                tally = SpanTally(of_store=True)
+                for one in tables:
+                    if one.num_rows:
+                        tally.add(one)
+                assert sorted(tally.spans, key=repr) == sorted(expected, key=repr)
+                assert sorted(tally.last, key=repr) == sorted(last.values(), key=repr)
