@@ -6,6 +6,7 @@ writes it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import zlib
@@ -16,6 +17,8 @@ from benchmarks.export import write_store
 from benchmarks.harness import Measured, best_of, have_memory
 from benchmarks.scan import one_core
 from rmqcli.export import RowFilter, export_store
+from rmqcli.export.from_store.by_queues import queue_places
+from rmqcli.export.from_store.queue_check import StoreQueues
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.folder import StoreFolder
@@ -51,8 +54,23 @@ def _many_queues(folder: Path) -> Iterator[Measured]:
     yield Measured(
         name, LOG_BYTES / seconds / 1e6, "MB/s", seconds / crc, "zlib.crc32 of the mapped log", "4"
     )
+    seconds, read = best_of(
+        lambda: queue_places(StoreQueues(store, RowFilter(queue_id=0))), lambda: _read_queues(store), rounds=3
+    )
+    name = f"{QUEUES} queues, plan of an export"
+    yield Measured(name, len(paths) / seconds, "queue/s", seconds / read, "os.scandir, open and read")
     every, topic = best_of(_export(store, out), _export(store, out, "Bench7"), rounds=3)
     yield Measured(f"{QUEUES} queues, export, one topic", 1 / topic, "1/s", every / topic, "all topics")
+
+
+def _read_queues(store: Path) -> None:
+    """Read the first page of each queue file, as no tool can do without."""
+    for topic in os.scandir(store / "consumequeue"):
+        for queue in os.scandir(topic):
+            for file in os.scandir(queue):
+                handle = os.open(file, os.O_RDONLY)
+                os.pread(handle, 4096, 0)
+                os.close(handle)
 
 
 def _crc(store: Path) -> None:
