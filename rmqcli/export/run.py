@@ -98,9 +98,9 @@ def run_stores_export(
 ) -> ExportSummary:
     """Export with `write`, which writes files of the missing rows of one store and returns their names.
 
-    `write` receives the number of the store, and its queues with the rows. A damaged store is left out if there are others. If
-    there are none, raises its CorruptionError; with `check_crc`, a consume queue with more entries than there
-    are records also counts as damage.
+    `write` receives the number of the store, and its queues with the rows. A damaged store is left out if
+    there are others. If there are none, raises its CorruptionError; with `check_crc`, a consume queue with
+    more entries than there are records also counts as damage.
     """
     started = time.perf_counter()
     entries: list[FileEntry] = []

@@ -251,7 +251,7 @@ def _found(root: Path) -> list[Queue]:
 
 
 class _Listed(NamedTuple):
-    """What one listing of a folder shows: its folders, and the files that are named by an offset."""
+    """The result of one listing of a folder: its folders, and the files that are named by an offset."""
 
     folders: list[os.DirEntry[str]]
     files: list[os.DirEntry[str]]
