@@ -245,7 +245,8 @@ _KINDS: tuple[tuple[re.Pattern[str], type[StorageError], str], ...] = tuple(
         (
             r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN|EXPIRED_TOKEN|"
             r"MISSING_AUTHENTICATION|UNRECOGNIZED_CLIENT|InvalidAccessKeyId|AccessDenied|HTTP Status 40[13]|"
-            r"[Uu]nauthenticated|PERMISSION_DENIED|UNAUTHENTICATED|AuthenticationException",
+            r"[Uu]nauthenticated|PERMISSION_DENIED|UNAUTHENTICATED|AuthenticationException|"
+            r"loading credentials",
             StorageDenied,
             "check the credentials in the environment and their permissions",
         ),

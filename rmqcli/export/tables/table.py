@@ -44,7 +44,7 @@ _ERRORS: Mapping[type[StorageError], type[TableError]] = {
 def table_error(table: str, text: str) -> TableError:
     """Return the error of a library as one line, with a remedy where its reason is known."""
     kind, remedy = kind_of(text)
-    return _ERRORS.get(kind, TableError)(f"{table}: {text}{remedy}")
+    return _ERRORS.get(kind, TableError)(f"{table}: {text.rstrip('.')}{remedy}")
 
 
 class TableState(NamedTuple):

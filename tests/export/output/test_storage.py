@@ -236,6 +236,8 @@ def test_a_store_that_denies(bucket: Bucket) -> None:
     assert type(error).__name__ == "StorageDenied"
     assert type(table_error("delta:s3://b/x", unknown)).__name__ == "TableDenied"
     assert exit_code_of(table_error("delta:s3://b/x", unknown)) == ExitCode.NOT_PERMITTED
+    none = "an error occurred while loading credentials: failed to load IMDS session token: service error"
+    assert exit_code_of(table_error("delta:s3://b/x", none)) == ExitCode.NOT_PERMITTED
 
 
 def test_a_write_that_fails_names_the_storage(
