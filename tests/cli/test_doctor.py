@@ -68,7 +68,10 @@ def test_one_of_two_name_servers(cli: Run, cluster: Cluster) -> None:
 
 
 def test_a_broker_behind_a_port_forward(cli: Run, far: Cluster) -> None:
-    lost = cli("-n", far.namesrv, "--timeout", "0.3", "doctor")
+    for seconds in ("0.3", "3", "30"):  # of which a busy machine needs more for the name server
+        lost = cli("-n", far.namesrv, "--timeout", seconds, "doctor")
+        if lost.code != ExitCode.NO_CONNECTION:
+            break
     assert lost.code == ExitCode.FAILED
     (line,) = [line for line in lost.lines if line[0] == "fail"]
     assert line[1:3] == ["broker", f"broker-a {far.broker_address}"]
