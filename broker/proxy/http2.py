@@ -272,6 +272,11 @@ class Call(Stream):
         """True if neither end has ended the call."""
         return not self._is_finished and self.session.calls.get(self.number) is self
 
+    @property
+    def is_awaited(self) -> bool:
+        """True if the client still waits for the reply, as far as is known."""
+        return self.is_open and trio.current_time() < self.deadline
+
     async def send(self, message: bytes) -> None:
         """Send a message, as far as the windows of the client reach; wait for them."""
         self._begin()

@@ -66,7 +66,7 @@ async def receive_message(caller: Caller, request: Any) -> None:
                 await backend.ack(group, topic, handle)
             else:
                 await _send(caller, message=_message(message, handle, invisible, request.message_queue.topic))
-                if not caller.call.is_open:  # it was reset: what is renewed would come to nobody for hours
+                if not caller.call.is_awaited:  # what is renewed would come to nobody for hours
                     return
                 if request.auto_renew:
                     renewals.add(caller.client(), group, topic, handle, invisible)

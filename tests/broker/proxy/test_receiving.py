@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import h2.errors
@@ -12,6 +13,7 @@ from trio.testing import MockClock
 
 from rmqcli.broker.proxy.calling import Caller
 from rmqcli.broker.proxy.embedded import EmbeddedBackend
+from rmqcli.broker.proxy.http2 import Call
 from rmqcli.client import Message, Producer
 from rmqcli.codec.proxy import messages
 from rmqcli.codec.proxy.codes import Code, Encoding
@@ -232,18 +234,29 @@ async def test_messages_that_a_reset_kept_back_are_received_at_once(
         assert {one.system_properties.delivery_attempt for one in found} == {1}
 
 
-async def test_messages_that_were_lent_to_a_call_that_is_reset_are_received_at_once(
-    nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+def reset(call: Call) -> None:
+    frame = b"\0\0\4\3\0" + call.number.to_bytes(4, "big") + b"\0\0\0\x08"
+    for _ in call.session.http2.receive(frame):
+        pass
+
+
+def expire(call: Call) -> None:
+    call.deadline = trio.current_time()
+
+
+@pytest.mark.parametrize("end", [reset, expire])
+async def test_messages_that_were_lent_to_a_call_that_ends_are_received_at_once(
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[Call], None],
 ) -> None:
-    """The reset arrives between the pop and the reply, without a checkpoint in between."""
+    """The client gives up between the pop and the reply, without a checkpoint in between."""
     receive = EmbeddedBackend.receive
 
-    async def reset(backend: EmbeddedBackend, caller: Caller, *more: Any) -> Any:
+    async def ending(backend: EmbeddedBackend, caller: Caller, *more: Any) -> Any:
         lent = await receive(backend, caller, *more)
-        frame = b"\0\0\4\3\0" + caller.call.number.to_bytes(4, "big") + b"\0\0\0\x08"
-        for _ in caller.call.session.http2.receive(frame):
-            pass
-        assert not caller.call.is_open
+        end(caller.call)
         return lent
 
     async with cluster_with_grpc() as cluster:
@@ -251,7 +264,7 @@ async def test_messages_that_were_lent_to_a_call_that_is_reset_are_received_at_o
         other = await connected(nursery, cluster, client_id="other")
         await (await stub.telemetry(of_consumer("billing", "orders"))).next()
         with monkeypatch.context() as patch:
-            patch.setattr(EmbeddedBackend, "receive", reset)
+            patch.setattr(EmbeddedBackend, "receive", ending)
             stream = stub.client.open(METHOD.path)
             request = METHOD.request(**wanted(auto_renew=True)).SerializeToString()
             await stub.client.send(stream, request, end=True)
