@@ -74,8 +74,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-        # At the usual thresholds, a tenth of the CPU time of the tests is spent on garbage collection.
-        gc.set_threshold(20_000, 20, 50)
         # The binding of DuckDB reports what is left when the interpreter exits, as if it were lost. Earlier, pytest
         # would go through all of it several times.
         atexit.register(gc.unfreeze)
