@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from rmqcli.export import RowFilter, export_store
+from rmqcli.export.from_store import queue_check
 from rmqcli.export.from_store.by_queues import queue_places
 from rmqcli.export.from_store.packing import in_tasks, sized
 from rmqcli.export.from_store.parts import parts_of
 from rmqcli.export.from_store.queue_check import StoreQueues
 from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.files import NamedFile, without_last_hole
+from rmqcli.store.read.lock import holding_lock
 from rmqcli.store.repair.rebuild import Shape, build
 from tests.codec.samples import make_record
 from tests.export.support import rows_of
@@ -109,3 +112,37 @@ def test_a_continued_export_looks_twice_at_most(wide_store: Path, tmp_path: Path
     assert len(opened) == QUEUES // 2
     assert max(opened.values()) <= 3
     assert max(listed.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("runs_before", "runs_after"),
+    [(True, True), (True, False), (False, True)],
+    ids=["a broker runs", "it stops", "it starts"],
+)
+def test_what_a_broker_writes_during_the_look_is_found(
+    wide_store: Path, monkeypatch: pytest.MonkeyPatch, runs_before: bool, runs_after: bool
+) -> None:
+    """A queue that was seen empty gets an entry before a queue that is seen later does."""
+    first = wide_store / "consumequeue" / "A" / "0" / f"{0:020d}"
+    content = first.read_bytes()
+    first.write_bytes(bytes(len(content)))
+    abort = wide_store / "abort"
+    if runs_before:
+        abort.touch()
+
+    def written(file: NamedFile, unit: int) -> bytes:
+        if file.path.parts[-3] == "B":
+            first.write_bytes(content)
+            if runs_after:
+                abort.touch()
+            else:
+                abort.unlink(missing_ok=True)
+        return without_last_hole(file, unit)
+
+    monkeypatch.setattr(queue_check, without_last_hole.__name__, written)
+    queues = StoreQueues(wide_store, RowFilter(topics=frozenset({"A", "B"})))
+    with holding_lock(wide_store):
+        assert queues.counts()["A", 0] == 0
+        places = queue_places(queues)
+    assert places is not None and places.end > 0
+    assert first in [one.file.path for one in places.files]
