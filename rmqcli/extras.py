@@ -1,8 +1,9 @@
-"""Packages of optional extras: what to say when one is not installed."""
+"""Packages of optional extras: the error if one is not installed, and what they print."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -43,3 +44,13 @@ def _is_installed(module: str) -> bool:
     # find_spec imports the parents, and raises if one is missing: google is a folder that several packages share.
     parents = [module[:end] for end, letter in enumerate(module) if letter == "."]
     return all(importlib.util.find_spec(name) is not None for name in [*parents, module])
+
+
+def silence() -> None:
+    """Keep the libraries of tables from writing to standard error: their exceptions contain everything that
+    concerns the user.
+    """
+    import logging
+
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
+    os.environ.setdefault("RUST_LOG", "error")

@@ -9,8 +9,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.export.tables import silence
-from rmqcli.extras import require
+from rmqcli.extras import require, silence
 
 if TYPE_CHECKING:
     from rmqcli.export.output.compaction import Compacted

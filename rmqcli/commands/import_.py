@@ -16,8 +16,7 @@ from rmqcli.cli.options import ColumnsWhereOption, RateOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
-from rmqcli.commands.export.tables import silence
-from rmqcli.extras import require
+from rmqcli.extras import require, silence
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
@@ -134,7 +133,9 @@ def import_(
 def _check(settings: Settings, path: str, queues: str) -> None:
     if queues not in _CHOICES:
         raise usage_error(f"--queues {queues}: expected keep, hash or round-robin")
-    if "://" in path or not path.endswith((".jsonl", ".ndjson", ".json")):
+    from rmqcli.import_.rows import LINES
+
+    if "://" in path or not path.endswith(LINES):
         require("export", "pyarrow")
     if not settings.verbose:
         silence()

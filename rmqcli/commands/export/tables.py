@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -15,7 +13,7 @@ from rmqcli.commands.common.outcome import end_partly, partial_code, say_done
 from rmqcli.commands.export.options import TableOptions
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.writing import text_of, topics_of_cluster, working
-from rmqcli.extras import require
+from rmqcli.extras import require, silence
 from rmqcli.render.output import Output, warn
 
 if TYPE_CHECKING:
@@ -118,14 +116,6 @@ def _export_to_each(tables: _Tables, told: _Told, period: float | None) -> None:
     end_partly(tables.failed, done=True)
     if tables.incomplete:
         raise Ended(partial_code(done=True), summary=remedy(tables.incomplete[0]))
-
-
-def silence() -> None:
-    """Keep the libraries from writing to standard error: their exceptions contain everything that concerns
-    the user.
-    """
-    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
-    os.environ.setdefault("RUST_LOG", "error")
 
 
 def _follow(work: _Work, told: _Told, every: float) -> NoReturn:
