@@ -457,11 +457,13 @@ def _seen_in(
     queues: Sequence[Queue],
     counting: Counting | None,
 ) -> Iterator[tuple[int, SeenFile]]:
+    if not len(found.owners):
+        return
     kept = _kept(run, found, counting) if counting else np.zeros(len(run), np.int64)
     unsound = set(found.unsound().tolist())
     owners, begins = np.unique(found.owners, return_index=True)
-    lasts = np.append(begins[1:], len(found.owners))[: len(begins)] - 1
-    total = np.add.reduceat(found.sizes, begins, dtype=np.int64) if len(begins) else begins
+    lasts = np.append(begins[1:], len(found.owners)) - 1
+    total = np.add.reduceat(found.sizes, begins, dtype=np.int64)
     columns = (found.places[begins], found.places[lasts], total, found.numbers[lasts], kept[owners])
     rows = zip(owners.tolist(), *(column.tolist() for column in columns), strict=True)
     for owner, first, last, record_bytes, newest, count in rows:
