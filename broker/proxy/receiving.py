@@ -66,8 +66,8 @@ async def receive_message(caller: Caller, request: Any) -> None:
                 await backend.ack(group, topic, handle)
             else:
                 await _send(caller, message=_message(message, handle, invisible, request.message_queue.topic))
-                if not caller.call.is_awaited:  # what is renewed would come to nobody for hours
-                    return
+                if not caller.call.is_awaited:
+                    return  # a message that is renewed for a client without it is lent for hours
                 if request.auto_renew:
                     renewals.add(caller.client(), group, topic, handle, invisible)
             del unsent[handle]
