@@ -16,6 +16,7 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export.output import storage
 from rmqcli.export.output.storage import Storage
 from rmqcli.import_.sources import read_rows, source_of
+from tests.catalog import use_catalog
 from tests.cli.conftest import Run
 from tests.s3 import Bucket, bucket, s3_address
 
@@ -84,17 +85,8 @@ def test_json_lines(rmq: Run, topic: str, copy: str, bucket: Bucket) -> None:
 @pytest.fixture(params=["delta", "iceberg"])
 def table(request: Any, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a table in S3; of Iceberg, one whose catalog is a file of SQLite."""
-    from pyiceberg import catalog
-    from pyiceberg.utils.config import Config
-
     (tmp_path / "catalog").mkdir()
-    for name, value in {
-        "TYPE": "sql",
-        "URI": f"sqlite:///{tmp_path}/catalog/catalog.db",
-        "WAREHOUSE": f"s3://{bucket.name}/t",
-    }.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__S3__{name}", value)
-    monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())
+    use_catalog(monkeypatch, "s3", tmp_path / "catalog", f"s3://{bucket.name}/t")
     return {"delta": f"delta:s3://{bucket.name}/t", "iceberg": "iceberg:s3.lake.t"}[request.param]
 
 

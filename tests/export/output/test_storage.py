@@ -23,6 +23,7 @@ from rmqcli.export.output.storage_folder import StorageFolder
 from rmqcli.export.run import stores_origin
 from rmqcli.export.tables.table import table_error
 from rmqcli.grammar.values import GrammarError
+from tests.catalog import use_catalog
 from tests.cli.conftest import Run
 from tests.export.output.stored import CHANGES, Killed, killed_at, manifest, offsets, place, places
 from tests.export.support import write_log
@@ -287,14 +288,8 @@ def test_places() -> None:
 def test_tables(
     rmq: Run, topic: str, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    from pyiceberg import catalog  # takes 0.8 s, which every worker would spend to collect the tests
-    from pyiceberg.utils.config import Config
-
     monkeypatch.delenv("AWS_ALLOW_HTTP")
-    monkeypatch.setenv("PYICEBERG_CATALOG__S3__TYPE", "sql")
-    monkeypatch.setenv("PYICEBERG_CATALOG__S3__URI", f"sqlite:///{tmp_path}/catalog.db")
-    monkeypatch.setenv("PYICEBERG_CATALOG__S3__WAREHOUSE", f"s3://{bucket.name}/t")
-    monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())
+    use_catalog(monkeypatch, "s3", tmp_path, f"s3://{bucket.name}/t")
     name = {"delta": f"delta:s3://{bucket.name}/t", "iceberg": "iceberg:s3.lake.t"}[kind]
     for number, count in enumerate((5, 3, 0)):
         rmq("send", topic, stdin=b"x\n" * count)

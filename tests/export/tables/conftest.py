@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.catalog import use_catalog
 from tests.export.tables.support import LAKES, Lake
 
 
@@ -16,15 +17,5 @@ def lake(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     folder = tmp_path / "lake"
     folder.mkdir()
     if request.param == "iceberg":
-        from pyiceberg import catalog
-        from pyiceberg.utils.config import Config
-
-        for name, value in {
-            "TYPE": "sql",
-            "URI": f"sqlite:///{folder}/catalog.db",
-            "WAREHOUSE": f"file://{folder}/warehouse",
-        }.items():
-            monkeypatch.setenv(f"PYICEBERG_CATALOG__TEST__{name}", value)
-        # The library reads the environment when it is imported.
-        monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())
+        use_catalog(monkeypatch, "test", folder, f"file://{folder}/warehouse")
     return LAKES[request.param](folder)
