@@ -81,7 +81,9 @@ def _of_files(place: Location) -> tuple[list[InputFile], Collection[str] | None]
     """
     if _is_file(place):
         if not place.name.endswith((*PARQUET, *LINES)):
-            raise InputError(f"{place}: expected a .parquet or .jsonl file")
+            raise InputError(
+                f"{place}: expected a .parquet or .jsonl file; `rmq send --jsonl` reads lines from a pipe"
+            )
         return [_file(place, place.name)], None
     found = _below(place)
     names = sorted(name for name in found if _is_data(name))
@@ -113,7 +115,8 @@ def _is_file(place: Location) -> bool:
     if isinstance(place, Storage):
         is_file, is_there = place.parent.size(place.name) >= 0, bool(place.names())
     else:
-        is_file, is_there = place.is_file(), place.exists()
+        is_there = place.exists()
+        is_file = is_there and not place.is_dir()  # a pipe, too
     if not is_file and not is_there:
         raise InputNotFound(f"{place}: no such file or folder")
     return is_file

@@ -232,6 +232,11 @@ def test_files_that_cannot_be_read(rmq: Run, topic: str, tmp_path: Path) -> None
     [
         (["none.jsonl", "--topic", "T"], ExitCode.NOT_FOUND, "none.jsonl: no such file or folder"),
         (["a.txt", "--topic", "T"], ExitCode.USAGE, "a.txt: expected a .parquet or .jsonl file"),
+        (
+            ["pipe", "--topic", "T"],
+            ExitCode.USAGE,
+            "pipe: expected a .parquet or .jsonl file; `rmq send --js",
+        ),
         ([".", "--topic", "T"], ExitCode.NOT_FOUND, ".: no .parquet or .jsonl file is in this folder"),
         (["a.jsonl", "--topic", "T", "--progress", "."], ExitCode.USAGE, "--progress .: expected a file in"),
         (
@@ -252,6 +257,7 @@ def test_wrong_command_lines(
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in")
     (tmp_path / "in" / "a.txt").touch()
+    os.mkfifo(tmp_path / "in" / "pipe")
     if "--progress" in arguments:
         (tmp_path / "in" / "a.jsonl").touch()
     result = rmq("import", *arguments)
