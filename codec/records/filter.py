@@ -2,7 +2,7 @@
 
 A name in a condition is one of COLUMNS, named as in an export, or else a property. Values are texts, which
 become numbers when compared with a number: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`.
-Times are in ms.
+Integers have 64 bits. Times are in ms.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def condition(text: str) -> Predicate:
     parse.
     """
     try:
-        return parse_sql92(text, Dialect.V5, whole=True)
+        return parse_sql92(text, Dialect.OWN)
     except SelectorError as error:
         quoted = repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
         raise SelectorError(f"the condition {quoted}: {error}") from None

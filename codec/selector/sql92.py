@@ -27,12 +27,17 @@ CACHED = 100
 
 
 class Dialect(enum.Enum):
-    """The release whose keywords count. In 4.9, `s CONTAINS 'b'` is the property s followed by text that is
-    ignored, so it is never TRUE.
+    """The release whose keywords count, or OWN. In 4.9, `s CONTAINS 'b'` is the property s followed by text
+    that is ignored, so it is never TRUE.
     """
 
     V4_9 = "4.9"
     V5 = "5"
+    OWN = "own"
+    """Conditions that only rmq evaluates: as in 5.x, but the whole text must be an expression, and integers
+    have 64 bits. A broker reads a value that is compared with a small integer as 32 bits, which offsets and
+    times exceed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +63,18 @@ class Predicate:
 
 
 @lru_cache(maxsize=CACHED)
-def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
-    """Compile a filter. Raises SelectorError, with one line, if the text is invalid; with `whole`, also for
-    text after the expression.
-    """
+def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9) -> Predicate:
+    """Compile a filter. Raises SelectorError, with one line, if the text is invalid."""
     # Most processes have no filter, and the modules of its trees take a twentieth of the imports of a broker.
     from rmqcli.codec.selector.sql92_compile import compile_tree
     from rmqcli.codec.selector.sql92_parser import parse_tree
     from rmqcli.codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
-    from rmqcli.codec.selector.sql92_tree import property_names
+    from rmqcli.codec.selector.sql92_tree import property_names, with_long_integers
 
     if len(text) > MAX_LENGTH:
         raise SelectorError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} can be")
-    tree = parse_tree(text, KEYWORDS_5 if dialect is Dialect.V5 else KEYWORDS_4, whole=whole)
+    is_own = dialect is Dialect.OWN
+    tree = parse_tree(text, KEYWORDS_4 if dialect is Dialect.V4_9 else KEYWORDS_5, whole=is_own)
+    if is_own:
+        tree = with_long_integers(tree)
     return Predicate(text, dialect, compile_tree(tree), frozenset(property_names(tree)), tree)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class Kind(enum.Enum):
@@ -160,6 +160,19 @@ def kind_of(node: Node) -> Kind:
         number = number_of(node)
         return number.kind if number is not None else Kind.NOTHING
     return Kind.BOOLEAN
+
+
+def with_long_integers(node: Node) -> Node:
+    """Return the tree with every integer as a LONG, so that the values compared with it have 64 bits."""
+    if isinstance(node, Constant):
+        return replace(node, kind=Kind.LONG) if node.kind is Kind.INTEGER else node
+    parts = {part.name: getattr(node, part.name) for part in fields(node)}
+    below: dict[str, Any] = {
+        name: with_long_integers(part) for name, part in parts.items() if isinstance(part, Node)
+    }
+    if isinstance(node, And | Or):
+        below["operands"] = tuple(map(with_long_integers, node.operands))
+    return replace(node, **below)
 
 
 def property_names(node: Node) -> Iterator[str]:

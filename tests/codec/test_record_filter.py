@@ -24,6 +24,10 @@ from tests.support import JavaStore
         ("topic = 'SeedNormal' AND queue_offset BETWEEN 10 AND 19", 40),
         ("commit_log_offset = 0", 1),
         ("store_size < 0", 0),
+        (
+            "topic = 'SeedNormal' AND store_timestamp > 0 AND NOT (born_timestamp < 1 OR 0 > born_timestamp)",
+            1500,
+        ),
         ("tags IS NULL AND TAGS IS NOT NULL", 0),
         ("DELAY > 0 AND topic = 'SCHEDULE_TOPIC_XXXX' AND DELAY <= 18", 43),
     ],
@@ -33,6 +37,19 @@ def test_conditions(store_clean: JavaStore, where: str, count: int) -> None:
     log = store_clean.commit_log
     messages = [decode_record(log, line["phy"]) for line in store_clean.of_kind("msg")]
     assert sum(map(chosen.accepts, messages)) == count
+
+
+def test_integers_of_a_condition_have_64_bits() -> None:
+    """Small ones, too, which a broker compares with 32 bits."""
+    for where in (
+        "offset > 5",
+        "NOT (offset <= 5)",
+        "5 < offset",
+        "offset BETWEEN 5 AND 3000000000",
+        "-5 < offset",
+    ):
+        assert row_test(["offset"], where)([3_000_000_000]), where
+    assert not row_test(["offset"], "offset > 5")([2**63])
 
 
 def test_every_column_is_text(store_clean: JavaStore) -> None:
