@@ -17,6 +17,7 @@ SHARED = {
 APART = (
     "tests/docs/test_transcripts.py",
     "tests/crash/",
+    "tests/forms/",
     "tests/store/verify/test_two_ways.py",
     "tests/client/push/test_rebalance.py",
 )

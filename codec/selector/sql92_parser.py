@@ -88,7 +88,8 @@ def _unexpected(state: InteractiveParser, word: Word, keywords: frozenset[str]) 
     kinds: set[str] = state.accepts()  # type: ignore[no-untyped-call]
     unknown = KEYWORDS_5 - keywords
     found = display(END) if word.kind == END else f"'{_short(word.text)}'"
-    expected = _listed({display(kind) for kind in kinds} - unknown - {display(END)})
+    # Where only the end can follow, the whole text was requested.
+    expected = _listed({display(kind) for kind in kinds} - unknown - {display(END)} or {display(END)})
     return f"at character {word.position}: expected {expected}, found {found}"
 
 

@@ -213,13 +213,18 @@ def note_end(error: BaseException, lines: Sequence[str]) -> None:
         error.add_note(line)
 
 
-def _notes(error: BaseException | None) -> list[str]:
-    """Return what `note_end` added to an error, to the errors in its group, and to its causes."""
-    if error is None:
-        return []
-    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    found = [*getattr(error, "__notes__", ()), *(text for one in inner for text in _notes(one))]
-    return list(dict.fromkeys([*found, *_notes(error.__context__)]))
+def _notes(error: BaseException) -> list[str]:
+    """Return what `note_end` added to an error, to the errors in its group, and to its causes, without repetitions."""
+    # The context of an error can be the group that it is in.
+    seen: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen[id(one)] = one
+            inner = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+            waiting += [one.__context__, *reversed(inner)]
+    return list(dict.fromkeys(note for one in seen.values() for note in getattr(one, "__notes__", ())))
 
 
 def _end(error: BaseException, settings: Settings) -> ExitCode:

@@ -195,7 +195,9 @@ def test_commands_end_with_a_reason() -> None:
 def test_ctrl_c_has_a_document_with_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
     inner = KeyboardInterrupt()
     note_end(inner, ["interrupted: 5 sent"])
-    for error in (inner, BaseExceptionGroup("", [inner])):
+    around = BaseExceptionGroup("", [inner])
+    for error in (inner, around):
+        inner.__context__ = around if error is around else None
         assert report(error, Settings(Given(json=True))) is ExitCode.INTERRUPTED
         (document,) = capsys.readouterr().err.splitlines()
         assert wrong(document, "error") == []

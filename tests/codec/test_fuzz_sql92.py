@@ -42,7 +42,7 @@ ORDERS: dict[str, Callable[[int], bool]] = {
 
 
 def parsed_or_refused(text: str) -> bool:
-    """True when a text is a filter in either dialect; it then gives one of the three values or ValueError."""
+    """True when a text is a filter in any dialect; it then gives one of the three values or ValueError."""
     accepted = False
     for dialect in Dialect:
         try:

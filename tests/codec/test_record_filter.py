@@ -88,6 +88,7 @@ def test_a_sparkline() -> None:
         ("topic = 'a' OR NOT (max_offset BETWEEN 1 AND lag)", "there is no column lag"),
         ("topic = 'a' OR NOT (max_offset IN ('1') AND lag IS NULL)", "there is no column lag"),
         ("topic = 'a' max_offset > 3", "found 'max_offset'"),
+        ("topic AND max_offset )", "expected the end, found ')'"),
     ],
 )
 def test_conditions_over_a_table_that_cannot_be_meant(where: str, said: str) -> None:
