@@ -34,4 +34,6 @@ for module in (os, mmap, signal):
         if hasattr(module, name):
             delattr(module, name)
 del select.poll
+# Python 3.13 starts processes by names that are gone.
+setattr(subprocess, "_USE_POSIX_SPAWN", False)  # noqa: B010
 sys.platform = "win32"
