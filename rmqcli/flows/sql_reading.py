@@ -130,11 +130,15 @@ async def _checked(
         except UNREACHED as error:
             lost[queue.broker_name] = error
 
+    refusals: BaseExceptionGroup[FilterNotSupported | InvalidInput] | None = None
     try:
         async with trio.open_nursery() as nursery:
             for queue in {queue.broker_name: queue for queue in queues}.values():
                 nursery.start_soon(check, queue)
-    except* (FilterNotSupported, InvalidInput) as refusals:
+    except* (FilterNotSupported, InvalidInput) as group:
+        refusals = group
+    if refusals is not None:
+        # Within except*, Python 3.11.2 would put it into another group.
         raise refusals.exceptions[0] from None
     return reader, {queue: lost[queue.broker_name] for queue in queues if queue.broker_name in lost}
 
