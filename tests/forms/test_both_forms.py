@@ -32,7 +32,7 @@ def start(folder: Path, *options: str, pure: bool) -> subprocess.Popen[str]:
 
 
 def lines_of(process: subprocess.Popen[str]) -> list[str]:
-    printed, _ = process.communicate(timeout=3 * PATIENCE)
+    printed, _ = process.communicate(timeout=10 * PATIENCE)
     assert process.returncode == 0
     return printed.splitlines()
 
