@@ -107,7 +107,7 @@ async def _secured(stream: trio.abc.Stream, host: str, tls: ssl.SSLContext) -> t
 
 def _reason(error: trio.BrokenResourceError) -> str:
     cause = error.__cause__
-    # Python before 3.11.4 reports an end without an alert as one with an alert.
+    # Which of the two it is for a peer that closes without an alert differs by versions of Python and OpenSSL.
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return reason_of(cause)
     return "the peer closed the connection during the handshake: it may not accept TLS"

@@ -88,7 +88,7 @@ def _unexpected(state: InteractiveParser, word: Word, keywords: frozenset[str]) 
     kinds: set[str] = state.accepts()  # type: ignore[no-untyped-call]
     unknown = KEYWORDS_5 - keywords
     found = display(END) if word.kind == END else f"'{_short(word.text)}'"
-    # Where only the end can follow, the whole text was requested.
+    # The end is expected only by a caller that requests the whole text; others ignore what follows.
     expected = _listed({display(kind) for kind in kinds} - unknown - {display(END)} or {display(END)})
     return f"at character {word.position}: expected {expected}, found {found}"
 

@@ -21,7 +21,7 @@ NEVER_RUN = {"__init__.is_compiled"}
 
 
 def start(folder: Path, *options: str, pure: bool) -> subprocess.Popen[str]:
-    """Start the comparison in one form, without coverage, which makes ten minutes of one."""
+    """Start the comparison in one form, without coverage, which takes several times as long."""
     environment = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_START"}
     return subprocess.Popen(
         [sys.executable, "-m", "tests.forms.outcomes", str(folder), *options],
