@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -273,4 +274,16 @@ def test_a_seed_goes_the_same_way_each_time(tmp_path: Path) -> None:
         programme = Programme(SEED, tmp_path / name)
         run(programme)
         contents.append(programme.image.content)
-    assert contents[0] == contents[1]
+    first, second = contents
+    differing = {
+        path: (first.get(path), second.get(path))
+        for path in first.keys() | second.keys()
+        if first.get(path) != second.get(path)
+    }
+    assert not differing, {path: _around_first_difference(*pair) for path, pair in differing.items()}
+
+
+def _around_first_difference(*contents: bytes | None) -> tuple[int, list[bytes]]:
+    one, other = (content or b"" for content in contents)
+    position = len(os.path.commonprefix([one, other]))
+    return position, [content[max(0, position - 60) : position + 60] for content in (one, other)]

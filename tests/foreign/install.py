@@ -70,10 +70,9 @@ def _install_python(name: str, package: str) -> None:
     stamp = target / "installed.txt"
     if stamp.exists() and stamp.read_text() == package:
         return
-    # The pip of the checkout: venv would unpack and compile another one, which takes longer than the package.
+    # venv would unpack and compile a pip, which takes longer than the package.
     run(sys.executable, "-m", "venv", "--clear", "--without-pip", str(target))
-    pip = (sys.executable, "-m", "pip", "--python", str(target / "bin/python"))
-    run(*pip, "install", "--quiet", "--no-compile", package)
+    run(str(ROOT / ".ci/install"), str(target / "bin/python"), package)
     stamp.write_text(package)
 
 
@@ -83,8 +82,7 @@ def install_frameworks() -> Path:
     stamp = target / "installed.txt"
     if not (stamp.exists() and stamp.read_text() == FRAMEWORKS):
         shutil.rmtree(target, ignore_errors=True)
-        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", str(target))
-        run(*pip, *FRAMEWORKS.split())
+        run(str(ROOT / ".ci/install"), sys.executable, "--target", str(target), *FRAMEWORKS.split())
         stamp.write_text(FRAMEWORKS)
     return target
 
