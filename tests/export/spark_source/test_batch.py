@@ -234,12 +234,14 @@ def test_plans_that_share_a_data_frame(pushdown: Source, filled: str, format: st
 
     def union(*conditions: str) -> int:
         frame = load()
-        return reduce(DataFrame.union, [frame.where(condition) for condition in conditions]).count()
+        rows: int = reduce(DataFrame.union, [frame.where(condition) for condition in conditions]).count()
+        return rows
 
     def joined() -> int:
         frame = load()
         one, two = frame.where("queue_id = 1"), frame.where("queue_id = 2")
-        return one.alias("one").join(two.alias("two"), "queue_offset").count()
+        rows: int = one.alias("one").join(two.alias("two"), "queue_offset").count()
+        return rows
 
     def view() -> list[int]:
         load().createOrReplaceTempView("shared")
@@ -332,7 +334,8 @@ def test_the_store_folders_of_two_brokers(
 def reader_count(source: Source, store: JavaStore) -> int:
     frame = source.session.read.format("rocketmq").load(str(store.root))
     assert [row.broker_name for row in frame.select("broker_name").distinct().collect()] == ["broker-a"]
-    return frame.count()
+    rows: int = frame.count()
+    return rows
 
 
 def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
