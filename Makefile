@@ -17,7 +17,7 @@ PRODUCT := -p rmqcli -p benchmarks -m tests.client.typed_program
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-spark quick test nightly core lint types layers interpreted bytecode tests bench crash docs release clean
+.PHONY: demo demo-spark quick test nightly core lint types layers interpreted tests bench crash docs release clean
 
 demo:
 	@.ci/prepare demo
@@ -34,7 +34,7 @@ quick:
 
 test:
 	@.ci/prepare tools
-	@$(MAKE) --no-print-directory -j2 types core lint layers interpreted bytecode TYPED="$(PRODUCT)"
+	@$(MAKE) --no-print-directory -j2 types core lint layers interpreted TYPED="$(PRODUCT)"
 	@$(MAKE) --no-print-directory tests
 
 nightly:
@@ -56,12 +56,9 @@ types:
 layers:
 	.venv/bin/lint-imports
 
+# Collects all tests: their bytecode, and what Hypothesis reads in the modules, are made once instead of in each worker.
 interpreted:
-	RMQ_PURE=1 $(PY) -m pytest -q -m "not slow" tests/codec/core
-
-# Once instead of in each worker: half a minute of CPU time.
-bytecode: core
-	@$(PY) -m pytest --collect-only -q >/dev/null
+	RMQ_PURE=1 $(PY) -m pytest -q -m "core and not slow"
 
 tests:
 	$(MEMORY) $(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder -m "not nightly"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 FOLDERS = {
+    "tests/codec/core/": "core",
     "tests/crash/test_errors.py": "crash",
     "tests/crash/test_ext4.py": "crash",
     "tests/crash/test_hostile_frames.py": "crash",
