@@ -29,7 +29,7 @@ from rmqcli.broker.handlers import (
 from rmqcli.broker.handlers.common import refuse_on_slave
 from rmqcli.broker.handlers.refused import unsupported
 from rmqcli.broker.handlers.send import send_run
-from rmqcli.broker.net.dispatch import Handler, RunHandler
+from rmqcli.broker.net.dispatch import Handler, Handlers, RunHandler
 from rmqcli.broker.net.handling import by_code, serve
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.base import Header
@@ -48,6 +48,8 @@ from rmqcli.codec.operations import topics as topics_ops
 from rmqcli.codec.remoting.frame import DirectReaders
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
+
+CODES = frozenset(map(int, RequestCode))
 
 
 def _reply_ext(broker: BrokerContext) -> Mapping[str, str]:
@@ -170,14 +172,19 @@ def direct_readers(*, gated: bool = False) -> DirectReaders:
     return DirectReaders(headers)
 
 
-def handler_table(broker: BrokerContext) -> dict[int, Handler]:
+def handler_table(broker: BrokerContext) -> Handlers:
     """Return the handlers of one broker, and a refusal by name for every other code of RocketMQ."""
-    table: dict[int, Handler] = {int(code): unsupported for code in RequestCode}
     on_master = partial(refuse_on_slave, broker)
-    for code, registration in HANDLERS.items():
-        before = on_master if registration.operation.refused_on_slave else None
-        table[int(code)] = registration.bind(broker, before)
-    return table
+
+    def bind(code: int) -> Handler | None:
+        if code not in CODES:
+            return None
+        registration = HANDLERS.get(RequestCode(code))
+        if registration is None:
+            return unsupported
+        return registration.bind(broker, on_master if registration.operation.refused_on_slave else None)
+
+    return Handlers(bind=bind)
 
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:

@@ -20,7 +20,7 @@ from rmqcli.broker.config.checks import check_values
 from rmqcli.broker.disk import REAL, Disk
 from rmqcli.broker.namesrv import broker_handlers, config_handlers, route_handlers
 from rmqcli.broker.namesrv.state import KVConfig, NameServerState
-from rmqcli.broker.net.dispatch import HandlerTable
+from rmqcli.broker.net.dispatch import Handler, Handlers
 from rmqcli.broker.net.handling import by_code, serve
 from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
@@ -66,9 +66,15 @@ HANDLERS = by_code(
 """The handlers by request code; other requests get response code 3, as in 5.x."""
 
 
-def bound_handlers(state: NameServerState) -> HandlerTable:
+def bound_handlers(state: NameServerState) -> Handlers:
     """Return the handlers of one name server."""
-    return {int(code): registration.bind(state) for code, registration in HANDLERS.items()}
+    handlers = {int(code): registration for code, registration in HANDLERS.items()}
+
+    def bind(code: int) -> Handler | None:
+        registration = handlers.get(code)
+        return None if registration is None else registration.bind(state)
+
+    return Handlers(bind=bind)
 
 
 def _http_hint(state: NameServerState) -> str:

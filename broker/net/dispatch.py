@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 import trio
@@ -92,7 +93,29 @@ class Admission:
 
 
 Handler = Callable[[Session, RemotingCommand], RemotingCommand | bytes | None]
+Bind = Callable[[int], Handler | None]
 HandlerTable = Mapping[int, Handler]
+
+
+class Handlers(dict[int, Handler]):
+    """Handlers by request code.
+
+    `bind` returns the handler of a code when its first request arrives, because a server receives few of the
+    codes that it knows; a code for which it returns None is refused as by Java.
+    """
+
+    def __init__(self, bound: HandlerTable = MappingProxyType({}), bind: Bind = lambda _code: None) -> None:
+        super().__init__(bound)
+        self._bind = bind
+
+    def __missing__(self, code: int) -> Handler:
+        handler = self._bind(code)
+        if handler is None:
+            return unsupported  # not kept: a peer may send every number
+        self[code] = handler
+        return handler
+
+
 RunHandler = Callable[[Session, Sequence[RemotingCommand]], int]
 """Handles as many of the next requests as it accepts, whatever their codes, in order; returns their number.
 It queues their replies, now or later."""
@@ -181,7 +204,7 @@ class Dispatcher:
         fast_failure: FastFailure | None = None,
     ) -> None:
         self._turns = turns
-        self._handlers = handlers
+        self._handlers = handlers if isinstance(handlers, Handlers) else Handlers(handlers)
         self._runs = runs
         self._batches = batches or _NoBatches()
         self._gate = gate
@@ -313,14 +336,14 @@ class Dispatcher:
         again."""
         gate(session, command)
         session.is_known = True
-        return self._handlers.get(command.code, unsupported)(session, command)
+        return self._handlers[command.code](session, command)
 
     def _attempt(
         self, session: Session, command: RemotingCommand, handler: Handler | None = None
     ) -> NotReady | None:
         """Handle a request that passed the gate, unless it needs the disk first."""
         try:
-            reply = (handler or self._handlers.get(command.code, unsupported))(session, command)
+            reply = (handler or self._handlers[command.code])(session, command)
             if self._batches.barrier is not None:
                 self._hold_back(session, command, reply)
                 return None

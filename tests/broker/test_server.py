@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from rmqcli.broker.errors import Refusal, RemoteClosed, RemoteTimeout
-from rmqcli.broker.net.dispatch import reply_behind
+from rmqcli.broker.net.dispatch import Handler, Handlers, reply_behind, unsupported
 from rmqcli.broker.net.server import Server
 from rmqcli.broker.net.session import Session
 from rmqcli.codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
@@ -127,6 +127,20 @@ async def test_an_unknown_code_is_refused_in_the_callers_serialization(
     assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert reply.remark == " request type 9999 not supported"
     assert reply.serialize_type is kind
+
+
+def test_handlers_are_bound_once_and_unknown_codes_are_not_kept() -> None:
+    bound = []
+
+    def bind(code: int) -> Handler | None:
+        bound.append(code)
+        return echo if code == ECHO else None
+
+    handlers = Handlers({FAIL: raising(ZeroDivisionError())}, bind)
+    assert all(handlers[code] is unsupported for code in range(-500, 500) if code not in {ECHO, FAIL})
+    bound.clear()
+    assert handlers[ECHO] is handlers[ECHO] is echo and bound == [ECHO]
+    assert handlers.keys() == {ECHO, FAIL}
 
 
 async def test_a_bad_frame_closes_its_own_connection_only_after_what_came_before(
