@@ -65,17 +65,17 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
         path, _, test = item.nodeid.partition("::")
         if path not in folders:  # one look for all tests of a file
             folders[path] = {folder: marker for folder, marker in FOLDERS.items() if path.startswith(folder)}
-        found = dict(folders[path])
+        found = set(folders[path].values())
         file = path.rpartition("/")[2]
         for beginning, marker, line, every in named[file]:
             if f"{file}::{test}".startswith(beginning):
                 used.add(line)
                 met[line] += 1
                 if not every or (met[line] - 1) % every:
-                    found[line] = marker
-        for marker in found.values():
+                    found.add(marker)
+        for marker in found:
             item.add_marker(marker)
-        used |= found.keys()
+        used |= folders[path].keys()
     if is_whole and (unused := sorted({*FOLDERS, *SLOW, *NIGHTLY} - used)):
         warnings.warn(
             f"tests/markers.py, slow.txt, nightly.txt: no test is called {', '.join(unused)}", stacklevel=1
