@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import trio
-from trio._core import _run
 
 from rmqcli.client import Producer, PullConsumer, SendResult
 from rmqcli.codec.message import Message
 from tests.client.tasks import CancelAt, tasks
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster
+from tests.scheduling import seed_scheduler
 
 TOPIC, GROUP = "T", "G"
 STORED = [b"%d" % number for number in range(5)]
@@ -56,8 +56,7 @@ async def at_every_step(cluster: WatchedCluster, application: Callable[[int], Aw
 
 @pytest.fixture(autouse=True)
 def deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
-    _run._r.seed(7)
+    seed_scheduler(monkeypatch, 7)
 
 
 def options(cluster: WatchedCluster) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from typing import Protocol
 import pytest
 import trio
 import trio.testing
-from trio._core import _run
 
 from rmqcli.broker.config import checks
 from rmqcli.broker.store import retention
@@ -35,6 +34,7 @@ from tests.crash.model import Model
 from tests.crash.plan import DAY_S, QUEUE_FILES, Clock, Fault, Plan, image_of
 from tests.crash.retention import FILLING, FORCING, KINDS, ROOMY, Causes, draw_settings
 from tests.crash.script import Session
+from tests.scheduling import seed_scheduler
 
 REPLAY = ".venv/bin/python -m tests.crash.programme"
 ENDS = 2
@@ -178,9 +178,8 @@ class Seeded(Protocol):
 
 def run(programme: Seeded) -> Counter[str]:
     """Runs a programme, the same on every machine. AssertionError tells what a checker found."""
-    _run._r.seed(programme.seed)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        seed_scheduler(patched, programme.seed)
         patched.setattr(retention, "FIRST_RUN_S", FIRST_RETENTION_S)
         patched.delitem(checks._BROKER_VALUES, "mapped_file_size_consume_queue")  # so that they roll soon
         trio.run(programme.run, clock=trio.testing.MockClock(autojump_threshold=0))

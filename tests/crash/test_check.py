@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.crash.check import check, check_done
 from tests.crash.image import Entry, Image, Record
@@ -269,22 +272,48 @@ def test_a_recovered_store_says_what_became_of_a_deletion(
 
 
 def test_a_seed_goes_the_same_way_each_time(tmp_path: Path) -> None:
-    contents = []
-    for name in ("first", "second"):
+    """Whatever another thread does meanwhile, such as a cluster that other tests share."""
+
+    def content(name: str) -> Mapping[str, bytes]:
         programme = Programme(SEED, tmp_path / name)
         run(programme)
-        contents.append(programme.image.content)
+        return programme.image.content
+
+    contents = [content("alone")]
+    with busy_loop():
+        contents.append(content("beside another"))
     first, second = contents
-    differing = {
-        path: (first.get(path), second.get(path))
-        for path in first.keys() | second.keys()
-        if first.get(path) != second.get(path)
-    }
-    assert not differing, {path: _around_first_difference(*pair) for path, pair in differing.items()}
+    differing = [path for path in first.keys() | second.keys() if first.get(path) != second.get(path)]
+    assert not differing, "\n".join(
+        f"{path} {_around_first_difference(first.get(path), second.get(path))}" for path in sorted(differing)
+    )
+
+
+@contextmanager
+def busy_loop() -> Iterator[None]:
+    """An event loop in another thread, with two tasks that are always ready."""
+    is_over = False
+
+    async def spin() -> None:
+        while not is_over:
+            await trio.lowlevel.checkpoint()
+
+    async def two() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(spin)
+            nursery.start_soon(spin)
+
+    thread = threading.Thread(target=trio.run, args=(two,))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over = True
+        thread.join()
 
 
 def _around_first_difference(*contents: bytes | None) -> tuple[int, list[bytes]]:
     one, other = (content or b"" for content in contents)
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     position = sum(1 for _ in equal)
-    return position, [content[max(0, position - 60) : position + 60] for content in (one, other)]
+    return position, [content[max(0, position - 300) : position + 100] for content in (one, other)]

@@ -16,6 +16,7 @@ from rmqcli.codec.message import MessageExt
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.tasks import CancelAt, tasks
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster
+from tests.scheduling import seed_scheduler
 
 MESSAGES = 6
 REFUSED = 3
@@ -141,7 +142,7 @@ async def test_cancelled_at_every_step(
     autojump_clock: Any, orderly: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """`make crash` takes every step, other runs one in `STRIDE` and the first of each task."""
-    monkeypatch.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+    seed_scheduler(monkeypatch, 7)
     stride = min(request.config.getoption("--errors-step"), STRIDE)
     steps = await application(orderly, NEVER)
     kinds = set[str]()
