@@ -77,10 +77,13 @@ def objects() -> Counter[str]:
 def entries() -> Counter[str]:
     """The entries of every table: of what objects and modules hold, and of caches."""
     found: Counter[str] = Counter()
+    seen = set()  # a table that many objects share counts once
     for one in gc.get_objects():
         if is_ours(type(one)):
             for name, value in attributes(one):
-                found[f"{type(one).__qualname__}.{name}"] += size(value)
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    found[f"{type(one).__qualname__}.{name}"] += size(value)
     for module in [name for name in sys.modules if name.startswith(OURS)]:
         for name, value in list(vars(sys.modules[module]).items()):
             is_cache = isinstance(value, _lru_cache_wrapper)
