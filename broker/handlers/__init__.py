@@ -47,9 +47,10 @@ from rmqcli.codec.operations import pop as pop_ops
 from rmqcli.codec.operations import topics as topics_ops
 from rmqcli.codec.remoting.frame import DirectReaders
 
-__all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
+__all__ = ["CODES", "HANDLERS", "direct_readers", "handler_table", "run_table"]
 
 CODES = frozenset(map(int, RequestCode))
+"""The codes of RocketMQ, served or not."""
 
 
 def _reply_ext(broker: BrokerContext) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.handlers import CODES
 from rmqcli.codec.errors import CodecError
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.frame import decode_frame
@@ -80,7 +81,7 @@ async def test_java_is_answered_as_by_java(tmp_path: Path, kind: str, autojump_c
             if not command.is_response:
                 if connection not in clients:
                     clients[connection] = broker.client()
-                if command.code in broker.handlers:
+                if command.code in CODES:
                     open_requests[connection, command.opaque] = command
                     await ask(clients[connection], command)
                     await trio.lowlevel.checkpoint()
