@@ -30,7 +30,7 @@ from rmqcli.broker.handlers.common import refuse_on_slave
 from rmqcli.broker.handlers.refused import unsupported
 from rmqcli.broker.handlers.send import send_run
 from rmqcli.broker.net.dispatch import Handler, Handlers, RunHandler
-from rmqcli.broker.net.handling import by_code, serve
+from rmqcli.broker.net.handling import by_code, registered, serve
 from rmqcli.codec.codes import RequestCode
 from rmqcli.codec.headers.base import Header
 from rmqcli.codec.headers.pop import AckMessageRequestHeader, PopMessageRequestHeader
@@ -178,14 +178,12 @@ def handler_table(broker: BrokerContext) -> Handlers:
     on_master = partial(refuse_on_slave, broker)
 
     def bind(code: int) -> Handler | None:
-        if code not in CODES:
-            return None
-        registration = HANDLERS.get(RequestCode(code))
+        registration = registered(HANDLERS, code)
         if registration is None:
-            return unsupported
+            return unsupported if code in CODES else None
         return registration.bind(broker, on_master if registration.operation.refused_on_slave else None)
 
-    return Handlers(bind=bind)
+    return Handlers(bind)
 
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:

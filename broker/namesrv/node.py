@@ -21,7 +21,7 @@ from rmqcli.broker.disk import REAL, Disk
 from rmqcli.broker.namesrv import broker_handlers, config_handlers, route_handlers
 from rmqcli.broker.namesrv.state import KVConfig, NameServerState
 from rmqcli.broker.net.dispatch import Handler, Handlers
-from rmqcli.broker.net.handling import by_code, serve
+from rmqcli.broker.net.handling import by_code, registered, serve
 from rmqcli.broker.net.limits import ServerLimits
 from rmqcli.broker.net.network import TCP, Network
 from rmqcli.broker.net.server import Server
@@ -68,13 +68,12 @@ HANDLERS = by_code(
 
 def bound_handlers(state: NameServerState) -> Handlers:
     """Return the handlers of one name server."""
-    handlers = {int(code): registration for code, registration in HANDLERS.items()}
 
     def bind(code: int) -> Handler | None:
-        registration = handlers.get(code)
+        registration = registered(HANDLERS, code)
         return None if registration is None else registration.bind(state)
 
-    return Handlers(bind=bind)
+    return Handlers(bind)
 
 
 def _http_hint(state: NameServerState) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Protocol
 
 import trio
@@ -104,8 +103,8 @@ class Handlers(dict[int, Handler]):
     codes that it knows; a code for which it returns None is refused as by Java.
     """
 
-    def __init__(self, bound: HandlerTable = MappingProxyType({}), bind: Bind = lambda _code: None) -> None:
-        super().__init__(bound)
+    def __init__(self, bind: Bind) -> None:
+        super().__init__()
         self._bind = bind
 
     def __missing__(self, code: int) -> Handler:
@@ -204,7 +203,7 @@ class Dispatcher:
         fast_failure: FastFailure | None = None,
     ) -> None:
         self._turns = turns
-        self._handlers = handlers if isinstance(handlers, Handlers) else Handlers(handlers)
+        self._handlers = handlers if isinstance(handlers, Handlers) else Handlers(handlers.get)
         self._runs = runs
         self._batches = batches or _NoBatches()
         self._gate = gate

@@ -196,6 +196,14 @@ def by_code(*registrations: Registration[ContextT]) -> dict[RequestCode, Registr
     return table
 
 
+def registered(
+    registrations: Mapping[RequestCode, Registration[ContextT]], code: int
+) -> Registration[ContextT] | None:
+    """Return the registration of a code, which may be any number that a peer sends."""
+    known: Mapping[Any, Registration[ContextT]] = registrations  # a RequestCode is found by its number
+    return known.get(code)
+
+
 def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Refusal:
     if isinstance(error, Refusal):
         return Refusal(error.code, error.remark, ext_fields)
