@@ -35,8 +35,11 @@ from rmqcli.codec.proxy.http2 import (
 )
 
 HELLO = PREFACE + frame(SETTINGS, 0, 0)
-TELEMETRY = literal(b":path", b"/apache.rocketmq.v2.MessagingService/Telemetry") + literal(
-    b"x-mq-client-id", b"attacker"
+CALL = literal(b":method", b"POST") + literal(b"content-type", b"application/grpc")
+TELEMETRY = (
+    CALL
+    + literal(b":path", b"/apache.rocketmq.v2.MessagingService/Telemetry")
+    + literal(b"x-mq-client-id", b"attacker")
 )
 
 
@@ -103,7 +106,7 @@ def empty_frames() -> Frames:
 
 
 def calls_of_nothing() -> Frames:
-    paths = (literal(b":path", b"/nothing/%d" % one) for one in range(50_000))
+    paths = (CALL + literal(b":path", b"/nothing/%d" % one) for one in range(50_000))
     calls = (
         frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, path) for number, path in enumerate(paths)
     )

@@ -33,7 +33,9 @@ from rmqcli.codec.proxy.framing import (
     REPLY_HEADERS,
     CallError,
     GrpcStatus,
+    http_refusal,
     prefixed,
+    refusal_headers,
     size_of_next,
     timeout_seconds,
     trailers,
@@ -313,11 +315,16 @@ class Call(Stream):
 
     def finish(self, status: GrpcStatus = GrpcStatus.OK, text: str = "") -> None:
         """End the call with a status."""
-        if not self.is_open or self.session.closed:
-            return
-        self._is_finished = True
-        block = trailers(status, text) if self._is_answered else REPLY_HEADERS + trailers(status, text)
-        self.session.http2.send_headers(self, block, ends=True)
+        self._end(b"" if self._is_answered else REPLY_HEADERS, status, text)
+
+    def refuse(self, http_status: int, reason: str) -> None:
+        """End a request that is no call with an HTTP status, and with the gRPC status INTERNAL."""
+        self._end(refusal_headers(http_status), GrpcStatus.INTERNAL, reason)
+
+    def _end(self, beginning: bytes, status: GrpcStatus, text: str) -> None:
+        if self.is_open and not self.session.closed:
+            self._is_finished = True
+            self.session.http2.send_headers(self, beginning + trailers(status, text), ends=True)
 
     def cancel(self) -> None:
         """Cancel the call, if it waits for anything."""
@@ -467,7 +474,9 @@ class Http2Session(Session):
         """Carry out a call, unless it was started: once its client has sent all, or no more for now."""
         if call in self._new:
             del self._new[call]
-            if call.path == self._together.path:
+            if refusal := http_refusal(call.headers):
+                call.refuse(*refusal)
+            elif call.path == self._together.path:
                 self._waiting.append(call)
             elif call.is_open:
                 call.carry_out(self._carry_out(call))

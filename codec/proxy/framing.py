@@ -6,6 +6,7 @@ A message has a prefix of 5 bytes: 0 (not compressed), and its length in big-end
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 from urllib.parse import quote
@@ -72,13 +73,38 @@ def timeout_seconds(text: str) -> float:
     return int(found[1]) * _UNITS[found[2]]
 
 
+_CONTENT_TYPE = "application/grpc"
+
+
+def http_refusal(headers: Mapping[str, str]) -> tuple[int, str] | None:
+    """Return the HTTP status and the reason to refuse a request that is not a gRPC call; None for a call.
+
+    A call is a POST with the type `application/grpc`, which may name an encoding after "+" or parameters
+    after ";" (gRPC over HTTP2, Requests).
+    """
+    method, content_type = headers.get(":method"), headers.get("content-type", "")
+    if method != "POST":
+        return 405, f"the method is {method}: gRPC calls are POST requests"
+    if content_type != _CONTENT_TYPE and not content_type.lower().startswith(
+        (f"{_CONTENT_TYPE}+", f"{_CONTENT_TYPE};")
+    ):
+        return 415, f"the content type is {content_type or 'missing'}: gRPC calls have {_CONTENT_TYPE}"
+    return None
+
+
 def message_header(text: str) -> str:
     """Return a text as a grpc-message header: UTF-8, percent-encoded."""
     return quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
-REPLY_HEADERS: Final = STATUS_200 + literal(b"content-type", b"application/grpc")
+_REPLY_TYPE = literal(b"content-type", _CONTENT_TYPE.encode())
+REPLY_HEADERS: Final = STATUS_200 + _REPLY_TYPE
 """The header block that begins a reply; before trailers, it makes a reply without a message."""
+
+
+def refusal_headers(http_status: int) -> bytes:
+    """Return the header block that begins a refusal with an HTTP status; trailers follow."""
+    return literal(b":status", b"%d" % http_status) + _REPLY_TYPE
 
 
 def trailers(status: GrpcStatus, text: str = "") -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import h2.config
@@ -43,11 +43,12 @@ class Answer:
 class GrpcClient:
     """One connection. Windows are opened as data come, unless `reads` is False."""
 
-    def __init__(self, stream: trio.abc.Stream, *, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, stream: trio.abc.Stream, *, headers: Mapping[str, str] | None = None) -> None:
         self.stream = stream
         self.reads = True
         self.answers: dict[int, Answer] = {}
-        self.headers = {"x-mq-client-id": "client-1", "x-mq-language": "JAVA"} | (headers or {})
+        self.headers: dict[str, str | None] = {"x-mq-client-id": "client-1", "x-mq-language": "JAVA"}
+        self.headers |= headers or {}
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
         )
@@ -99,9 +100,10 @@ class GrpcClient:
 
     def open(self, path: str, extra: Sequence[tuple[str, str]] = (), *, end: bool = False) -> int:
         stream = self.h2.get_next_available_stream_id()
-        headers = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "broker.test:8081"}
-        headers |= {"content-type": "application/grpc", "te": "trailers", **self.headers}
-        self.h2.send_headers(stream, [*headers.items(), *extra], end_stream=end)
+        headers: dict[str, str | None] = {":method": "POST", ":scheme": "http", ":path": path}
+        headers |= {":authority": "broker.test:8081", "content-type": "application/grpc", "te": "trailers"}
+        named = [(name, value) for name, value in (headers | self.headers).items() if value is not None]
+        self.h2.send_headers(stream, [*named, *extra], end_stream=end)
         self.answers[stream] = Answer()
         return stream
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 
 import h2.errors
 import h2.settings
@@ -18,10 +19,12 @@ from rmqcli.broker.proxy import http2
 from rmqcli.broker.proxy.http2 import (
     MOST_GRANTS,
     MOST_RESETS,
+    NONE_TOGETHER,
     STALLED_SECONDS,
     TASKS_AT_ONCE,
     Call,
     Http2Session,
+    Together,
 )
 from rmqcli.broker.proxy.server import PING_SECONDS, GrpcServer
 from rmqcli.codec.proxy.framing import MAX_MESSAGE, GrpcStatus, prefixed
@@ -33,7 +36,7 @@ GOAWAY = GoAwayFrame(0, last_stream_id=0).serialize()
 
 async def serve(call: Call) -> None:
     """Echo the first message, or all of them, or be slow, or fail: by the path."""
-    if call.path == "/echo":
+    if call.path in {"/echo", "/together"}:
         await call.send(await call.receive() or b"nothing")
     elif call.path == "/chat":
         await call.begin()
@@ -51,9 +54,9 @@ async def serve(call: Call) -> None:
 
 
 class Served:
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, *, together: Together = NONE_TOGETHER) -> None:
         self.nursery = nursery
-        self.server = GrpcServer(serve)
+        self.server = GrpcServer(serve, together=together)
 
     async def start(self) -> Served:
         await self.nursery.start(self.server.serve)
@@ -239,6 +242,39 @@ async def test_a_message_that_cannot_be(
     client.h2.send_data(stream, data, end_stream=True)
     await client.flush()
     assert (await client.end(stream)).status == status
+    assert (await client.ask("/echo", b"still there")).next() == b"still there"
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({":method": "GET"}, "405"),
+        ({"content-type": None}, "415"),
+        ({"content-type": "application/grpc-web"}, "415"),
+        ({"content-type": "application/json"}, "415"),
+        ({"content-type": "application/grpc+proto"}, "200"),
+        ({"content-type": "Application/gRPC; charset=utf-8"}, "200"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/echo", "/together"])
+async def test_a_request_that_is_no_call_has_an_http_status(
+    nursery: trio.Nursery, autojump_clock: MockClock, path: str, changed: dict[str, str | None], status: str
+) -> None:
+    def answer(calls: Sequence[Call]) -> int:
+        return sum(call.answer(b"whole") for call in calls)
+
+    served = await Served(nursery, together=Together("/together", answer)).start()
+    client = await served.connect()
+    client.headers |= changed
+    for is_whole in (True, False):
+        stream = client.open(path, end=is_whole)
+        await client.flush()
+        if not is_whole and status == "200":
+            await client.send(stream, b"", end=True)
+        refused = await client.end(stream)
+        assert refused.headers[":status"] == status
+        assert refused.status == (GrpcStatus.OK if status == "200" else GrpcStatus.INTERNAL)
+    client.headers |= dict.fromkeys(changed, "application/grpc") | {":method": "POST"}
     assert (await client.ask("/echo", b"still there")).next() == b"still there"
 
 
