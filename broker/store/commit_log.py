@@ -214,7 +214,10 @@ class CommitLog:
         segment = self.segments.segments[-1]
         start = max(self._position, self._ahead_end)
         self._ahead_end = min(start + AHEAD_BYTES, segment.size)
-        self._ahead_at = max(self._ahead_end - AHEAD_BYTES // 2, self._position + 1)
+        is_whole = self._ahead_end == segment.size  # there is nothing left to request
+        self._ahead_at = (
+            segment.size if is_whole else max(self._ahead_end - AHEAD_BYTES // 2, self._position + 1)
+        )
         self._set_attend()
         return segment, start, self._ahead_end - start
 

@@ -196,8 +196,9 @@ class Index:
         return self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
 
     def _drop(self, files: list[IndexFile]) -> bool:
+        # A new list each time: a search may be in the middle of the old one.
+        self.files = [file for file in self.files if file not in files]
         for file in files:
-            self.files.remove(file)
             file.destroy()
         return bool(files)
 
@@ -357,7 +358,8 @@ class Index:
         # Items are still in memory if the disk has no room for them.
         offsets = dict.fromkeys(islice(gathered, max(limit, 0)))
         for file in reversed(self.files):
-            if file.overlaps(begin, end):
+            # A file that was removed while the search waited refers to records that are gone.
+            if file in self.files and file.overlaps(begin, end):
                 found = yield from file.select(key_hash, limit - len(offsets), begin, end)
                 offsets.update(dict.fromkeys(found))
             # A file begins where the one before it ends: all earlier files are older than `begin`.

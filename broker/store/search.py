@@ -28,7 +28,7 @@ from rmqcli.broker.store.segment import Segment
 from rmqcli.broker.store.values import QueryResult
 from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.records.reading import scan_record
-from rmqcli.codec.store.consume_queue import ENTRY_SIZE, ExtensionEntry, is_address
+from rmqcli.codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE, ExtensionEntry, is_address
 from rmqcli.codec.store.delay_levels import DelayLevels
 from rmqcli.codec.store.record_layout import MIN_RECORD_SIZE
 
@@ -122,7 +122,8 @@ class Search:
             number = min(queue.first_at(end), queue.next_offset) - 1
             while number >= queue.min_offset:
                 offset, size, _ = queue.entry(number)
-                if offset + size <= end:
+                # A filler between entries is in no order: its end, 2 GiB, may be before `end`.
+                if offset + size <= end and size != FILLER_SIZE:
                     found = max(found or (offset, size), (offset, size))
                     break
                 number -= 1

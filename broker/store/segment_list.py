@@ -276,12 +276,15 @@ class SegmentList:
         return None
 
     def offer(self, segment: Segment) -> None:
-        """Keep a file that was built in advance for `append`; close it if it is no longer needed."""
+        """Keep a file that was built in advance for `append`; close it if it is no longer needed. Blocks if the
+        list was taken meanwhile: the file is removed then."""
         if self.wants(segment.start):
             self._spare = segment
             if not self._read_ahead:  # may have been turned off during `build`
                 segment.read_ahead(False)
-        else:
+        elif self._gone:  # `take_all` did not know the file, and no queue would ever remove it
+            segment.destroy()
+        else:  # `append` created it, too
             segment.close()
 
     # --- shrinking

@@ -205,6 +205,18 @@ def test_files_that_are_cut_off_go_from_the_last_on() -> None:
             assert starts == [number * PAGE for number in range(len(starts))]
 
 
+def test_a_file_that_comes_after_all_were_taken_is_removed() -> None:
+    """A slave whose master began a queue again drops the old one, of which a worker may be building a file."""
+    disk, folder = SimulatedDisk(0), Path("/queue")
+    segments = SegmentList(disk, folder, PAGE, "mappedFileSizeConsumeQueue")
+    segments.append(0)
+    built = segments.build(PAGE)
+    destroy = segments.take_all()
+    segments.offer(built)
+    destroy()
+    assert disk.list(folder) == []
+
+
 @pytest.mark.parametrize("position", [0, 7, PAGE, 3 * PAGE + 100, (1 << 20) + 5])
 def test_a_file_is_cleared_where_no_holes_can_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int

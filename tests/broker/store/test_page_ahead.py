@@ -12,6 +12,7 @@ import trio
 
 from rmqcli.broker.disk import REAL
 from rmqcli.broker.store import MessageStore, open_store
+from rmqcli.broker.store.commit_log import CommitLog
 from rmqcli.broker.store.segment import Segment
 from tests.broker.store.support import HOST, LOG_SIZE, Clock, message, numbers, small_config
 
@@ -71,6 +72,26 @@ async def test_pages_come_before_the_writer(
         covered = [end for end in ends if any(s + a < end <= s + b for s, a, b in spans)]
         assert len(covered) > len(ends) - 12, "all but the first of each file"
         assert numbers(store, "TopicA", 0) == list(range(40))
+
+
+async def test_nothing_is_requested_at_the_end_of_a_file(
+    tmp_path: Path,
+    spans: list[Span],
+    autojump_clock: trio.testing.MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths = []
+    real = CommitLog.pages_ahead
+
+    def pages_ahead(log: CommitLog) -> tuple[Segment, int, int]:
+        pages = real(log)
+        lengths.append(pages[2])
+        return pages
+
+    monkeypatch.setattr(CommitLog, "pages_ahead", pages_ahead)
+    async with open_store(small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline) as store:
+        assert (await fill(store, 40))[-1] > LOG_SIZE
+    assert lengths and all(lengths)
 
 
 async def test_not_with_synchronous_flush(

@@ -14,7 +14,8 @@ from msgspec import structs
 from rmqcli.broker.errors import ReplicaRefused
 from rmqcli.broker.store import GetStatus, MessageStore, StoreMessage, open_store
 from rmqcli.codec.ha.frames import RecordStream
-from rmqcli.codec.records.encoding import encode_filler
+from rmqcli.codec.records.encoding import encode_filler, encode_record
+from rmqcli.codec.store.consume_queue import FILLER_SIZE
 from tests.broker.store.support import (
     HOST,
     ITEMS,
@@ -205,6 +206,36 @@ async def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
         with loaded(small_config(tmp_path / "b")) as second:
             follow(first, second, random.Random(0))
             assert numbers(second, "TopicA", 0) == list(range(30, 40))
+
+
+def test_the_last_record_of_a_long_log_is_not_a_filler(tmp_path: Path) -> None:
+    """The size of a filler entry, 2 GiB, is within a log that is longer than that."""
+    begin = (2**31 // LOG_SIZE + 1) * LOG_SIZE
+    with loaded(small_config(tmp_path)) as store:
+        for number in range(2):
+            record = encode_record(
+                topic=b"TopicA",
+                queue_id=0,
+                flag=0,
+                queue_offset=number,
+                physical_offset=store.commit_log_max_offset or begin,
+                sys_flag=0,
+                born_timestamp=1,
+                born_host=HOST,
+                store_timestamp=1,
+                store_host=HOST,
+                reconsume_times=0,
+                prepared_transaction_offset=0,
+                body=b"",
+                properties=b"",
+            )
+            last = store.commit_log_max_offset or begin, len(record)
+            store.replica.append_at(last[0], record)
+        queue = store.search._queues.find("TopicA", 0)
+        assert queue is not None
+        assert store.last_record_before(store.commit_log_max_offset) == last
+        queue.append(0, FILLER_SIZE, 0)  # as rmq inspect salvage leaves for a lost record
+        assert store.last_record_before(store.commit_log_max_offset) == last
 
 
 async def test_a_cut_leaves_what_was_before(tmp_path: Path) -> None:

@@ -121,6 +121,33 @@ def test_a_search_of_a_long_chain_takes_steps(tmp_path: Path, monkeypatch: pytes
         assert again.hits.offsets == search.hits.offsets
 
 
+@pytest.mark.parametrize("removal", ["expired", "cut"])
+def test_files_are_removed_before_a_search_reaches_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removal: str
+) -> None:
+    monkeypatch.setattr("rmqcli.broker.store.search.ITEMS_PER_STEP", 1)
+    with loaded(small_config(tmp_path, max_index_num=64, mapped_file_size_commit_log=1 << 20)) as store:
+        for number in range(100):
+            store.writer.append(message(number))
+        index = store._index
+        assert index is not None
+        store.query("TopicA", "all", 1, 0, 1)  # writes what was gathered
+        files = index.files
+        assert len(files) > 3
+        search = store.key_search("TopicA", "all", 64, 0, 1 << 50)
+        search.advance()
+        if removal == "expired":
+            for segment in index.take_expired(files[-1].begin_offset):
+                segment.destroy()
+        else:
+            assert index.truncate(files[1].begin_offset + 1)
+        left = {file.path for file in index.files}
+        while not search.advance():
+            pass
+        assert search.hits.offsets
+        assert {path for path in (tmp_path / "index").iterdir() if path.stat().st_size} == left
+
+
 def test_a_search_goes_on_where_it_waited_for_the_disk(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number in range(10):
