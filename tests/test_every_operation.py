@@ -13,6 +13,7 @@ from rmqcli.broker.handlers import refused
 from rmqcli.codec.codes import RequestCode, ResponseCode
 from rmqcli.codec.operations import clients
 from rmqcli.codec.operations.operation import AnyOperation
+from rmqcli.codec.operations.permissions import RULES
 from tests.broker.support import fake_broker
 from tests.operations import OPERATIONS
 
@@ -60,6 +61,11 @@ def test_what_a_broker_receives_has_a_handler_or_a_reason() -> None:
     handlers = served(rmqcli.broker.handlers.HANDLERS)
     assert names(received_by("B") - handlers - set(REASONS)) == []
     assert names(handlers - received_by("B")) == []
+
+
+def test_access_control_has_a_rule_for_what_a_broker_serves() -> None:
+    """Any account may send a request without a rule."""
+    assert names(served(rmqcli.broker.handlers.HANDLERS - RULES.keys())) == []
 
 
 def test_what_a_name_server_receives_has_a_handler() -> None:
