@@ -153,6 +153,7 @@ class Appender:
         self._log.write(run.records())
         self._statistics.last_store_timestamp = run.timestamp
         for stored in queues:
+            # This cannot need the disk: `run_of` has limited the run to what is ready.
             queue = self._by_topic[stored.topic][stored.queue_id]
             queue.append_run(stored.offsets, stored.sizes, stored.codes)
         self.arrivals.add(queues, run.items)

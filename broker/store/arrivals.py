@@ -43,6 +43,7 @@ class LateArrivals:
         self._listeners = listeners
         self.bring_file: Callable[[], Awaitable[None]] | None = None
         self._waiting: deque[tuple[Sequence[QueueRun], Iterable[IndexItem], int]] = deque()
+        # An attribute, because `finish` and a restarted service continue what `run` has begun.
         self._work = self._steps()
         self._weight = 0
         self._added = self._done = 0
@@ -55,6 +56,7 @@ class LateArrivals:
     def add(self, stored: Sequence[QueueRun], items: Iterable[IndexItem], weight: int = 0) -> None:
         """Queue messages behind those that wait: index items first, then listeners."""
         if not self._waiting:
+            # The last generator ended when it found nothing more to do.
             self._work = self._steps()
         self._waiting.append((stored, items, weight))
         self._weight += weight

@@ -82,6 +82,7 @@ class Checkpoint:
             return
         if safe_point is not None:
             self.log_offset, self.index_offset, self.queues_crc, saved_times = safe_point
+            # Java writes its times and leaves our bytes alone: other times mean that it has run since.
             self.is_current = saved_times == times
 
     @property

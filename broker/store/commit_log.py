@@ -53,6 +53,7 @@ class CommitLog:
         self._position = segments.size
         self._segment: Segment | None = None
         self.set_ready()
+        # A limit of one file size is never reached, because a run leaves room for a filler.
         self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
         self._grow_at = segments.size
         self._read_since_trim = 0
@@ -154,6 +155,7 @@ class CommitLog:
     def roll(self) -> None:
         """End the current file with a filler record and begin the next one. Raises OSError."""
         start = self.next_start
+        # First, because the disk may refuse the file: a filler would have ended the current one for good.
         segment = self.segments.append(start)
         room = start - self.end
         if room:  # only the head of the filler is written: the rest of the file stays a hole
@@ -185,7 +187,8 @@ class CommitLog:
         if end > self._last_end:
             return False
         view = self._view
-        # The size of the first record goes last: a process killed before that leaves no record.
+        # The size of the first record goes last: a process killed before that leaves no record. The slice of a
+        # view is no copy, unlike that of the run itself.
         view[position + 4 : end] = memoryview(run)[4:]
         view[position : position + 4] = run[:4]
         self._position = end
@@ -199,6 +202,7 @@ class CommitLog:
         if end >= self._trim_at:
             self._trim(end)
         if end >= self._ahead_at:
+            # Asked for once; `pages_ahead` sets the next limit.
             self._ahead_at = self.segments.size
             self.pages_wanted()
         if end >= self._grow_at:

@@ -189,6 +189,7 @@ class ConsumeQueue:
 
     def _continue_in(self, segment: Segment, position: int) -> None:
         """Make the next entry go to a position. `set_ready` must follow, because the file may be unmapped."""
+        # `Mappings` may unmap even the file that is written to, which releases its view.
         segment.on_unmapped = self._lose
         self._position = position
         self.next_offset = (segment.start + position) // ENTRY_SIZE
@@ -228,6 +229,7 @@ class ConsumeQueue:
         if self.full_at:
             last = self.segments.segments[-1]
             self._view = last.view
+            # Not done for each entry: a flush sets `ready_until` to 0, which leads the next entry here.
             self._touched[self] = None
             self._limit = last.reserved // ENTRY_SIZE * ENTRY_SIZE
             # With 0, each entry goes through `Room`, which turns away all but the holder.
@@ -376,6 +378,7 @@ class ConsumeQueue:
             self.release_views()
         else:
             self._continue_in(segment, end - segment.start)
+            # Blocks and the page of the next entry have to be asked for: `set_ready` follows with that entry.
             self._limit = self.ready_until = 0
         if self.extension is not None and not self.extension.end_behind(last_address(self)):
             self.must_rebuild = True

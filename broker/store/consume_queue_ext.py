@@ -92,6 +92,7 @@ class QueueExtension:
             return position
         last.reserve(position + END_ROOM)
         segments.append(last.end).reserve(size)
+        # Only now: had the disk refused the next file, this one would go on.
         last.view[position : position + len(_END_MARK)] = _END_MARK
         return 0
 

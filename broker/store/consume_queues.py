@@ -88,6 +88,7 @@ class ConsumeQueues:
     @asynccontextmanager
     async def holding(self, topic: str, queue_id: int) -> AsyncIterator[Hold]:
         """Reserve a queue for a long batch, once no other batch has it reserved."""
+        # Looked up again after each wait: another batch may have been first, or the topic deleted meanwhile.
         while (queue := self.ensure(topic, queue_id)).hold is not None:
             await queue.hold.ended()
         hold = queue.hold = Hold()

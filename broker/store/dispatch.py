@@ -84,6 +84,7 @@ class QueueOrder(Generic[T]):
         for queue_offset, record in self._waiting:
             ahead = queue_offset - self.next_offset
             is_first = self.next_offset < 0 and 0 <= queue_offset <= MAX_QUEUE_OFFSET
+            # Nothing follows that could confirm these. With 0, a topic that was deleted begins again.
             if is_first or queue_offset == 0 or (self.next_offset >= 0 and 0 <= ahead <= MOST_WAITING):
                 placed.append((queue_offset, record))
                 self.next_offset = queue_offset + 1
@@ -243,6 +244,7 @@ class Dispatcher:
         if queue_offset < queue.next_offset:  # the topic was deleted and created again
             self._queues.destroy([queue])
             queue = self._queues.ensure(*key)
+        # An empty queue begins at any offset (`ConsumeQueue.put`), without fillers for all earlier files.
         if queue.segments.segments:
             queue.skip_to(queue_offset)
         if entry is None:

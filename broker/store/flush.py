@@ -147,6 +147,7 @@ class Flusher:
             # Replaced before the flush: requests that arrive during it need another one.
             self._wanted = trio.Event()
             await self._guarded(self.flush_log)
+            # Replaced before it is set: a waiter that needs another flush must not find it set.
             done, self._done = self._done, trio.Event()
             done.set()
 

@@ -329,6 +329,7 @@ class Index:
             # Until its first item is written, a file has the end of the one before it, as in Java.
             file.seed(full.end_timestamp, full.end_offset)
             self.completed()
+        # A new list, because a query that advances in steps still walks over the old one.
         self.files = [*self.files, file]
         self.resident = True
         return file

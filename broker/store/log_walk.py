@@ -142,4 +142,5 @@ def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:
 
 def _lacks_end(view: memoryview, position: int, scan: RecordScan) -> bool:
     end = position + scan.total_size
+    # No CRC covers the properties. If another record follows directly, the end of this one was written.
     return scan.properties.endswith(b"\0") and not any(view[end : end + ZERO_BYTES])

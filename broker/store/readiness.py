@@ -145,6 +145,7 @@ class Readiness:
         async def ready() -> None:
             async with self._reads:
                 await self._in_thread(load)
+            # If the file was unmapped during the read, the next use has to map it, which blocks.
             self._resident.update(chunk for chunk in wanted if chunk[0].is_mapped)
 
         return NotReady(ready)

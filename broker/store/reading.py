@@ -132,6 +132,7 @@ class Reader:
         if self._readiness.strict and not self._readiness.knows(segment, position, length):
             self._readiness.require(segment, position, length, queue.written_in(segment))
         view, end = segment.view, position + length
+        # Copied, because the compiled core is fast on `bytes` only.
         while position < end and not delivery.read(bytes(view[position : min(position + READ_BYTES, end)])):
             position += READ_BYTES
 
@@ -169,6 +170,7 @@ class Reader:
         for stretches in delivery.files:
             segment = self._log.segments.find(stretches.start)
             if segment is not None:
+                # Collected over all files, so that the disk is waited for once.
                 if self._readiness.strict:
                     cold += self._cold_of(segment, stretches)
                 views += stretches.views(segment.view)

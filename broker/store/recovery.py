@@ -114,6 +114,7 @@ def _recover(
         queue.recover(start if power_lost else log.segments.segments[-1].end)
     if not power_lost:  # this start depends on the last queue entries, which are known only now
         start = usual_start(config, log, queues, checkpoint, stop)
+    # No record is torn after a clean stop, nor before the offset up to which the log is known to be synced.
     doubt_from = None if stop is Stop.CLEAN else max(start if power_lost else checkpoint.log_offset, 0)
     check_crc = config.check_crc_on_recover
     end, count = walk(log, start, None, check_crc=check_crc, doubt_from=doubt_from, power_lost=power_lost)
@@ -298,6 +299,7 @@ def _rebuild_gaps(
         # The whole log is read before queues are removed, so that refused damage leaves them unchanged.
         walk_whole(log, log.start)
     except LogBroken:
+        # `recover` starts over, and would not find all of these again: the files of some are gone.
         dispatcher.gaps = gaps
         raise
     # Should the rebuild be interrupted, the next start compares all queues with the log.

@@ -58,6 +58,7 @@ def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> i
         if max(checkpoint.physic, checkpoint.logics) > newest:
             _log.warning("the checkpoint is newer than all messages: the whole commit log is read")
             start = log.start
+        # A Java broker has replaced the times since, but not our offset, which still holds.
         start = min(start, known) if known >= 0 else start
     return start if log.start <= start <= log.segments.segments[-1].end else log.start
 

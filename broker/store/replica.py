@@ -99,6 +99,7 @@ class Replica:
         # Before the write: a record whose entry found no room would stay in the log without one.
         self._make_ready(records)
         if not self._log.segments.segments:
+            # After all checks, so that a refused run leaves an empty log as it was.
             self._log.begin_at(offset)
         while not self._log.write(run):
             if self._room.make(len(run)) is not None:
@@ -240,6 +241,7 @@ class Replica:
             queue.flushed = min(flushed, queue.end)
             queue.sync_cuts()
         if self._index is not None:
+            # `truncate` knows only what is in files.
             self._index.drain(may_create=True)
             self._index.truncate(end)
         self._log.segments.sync_cuts()

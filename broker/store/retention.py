@@ -97,6 +97,7 @@ class Retention:
         """Run the service that checks the free space whenever `want_check` was called."""
         while True:
             await self._space_wanted.wait()
+            # Replaced before the check, which does not cover what is written during it.
             self._space_wanted = trio.Event()
             self.check_space(await self._in_thread(self.usages))
 
@@ -261,6 +262,7 @@ class Retention:
         self.check_space(usages)
         if percent > config.disk_space_clean_forcibly_ratio:
             return config.clean_file_forcibly_enable
+        # The bounds are those of Java's `MessageStoreConfig.getDiskMaxUsedSpaceRatio`.
         return False if percent > min(max(config.disk_max_used_space_ratio, 10), 95) else None
 
     def check_space(self, usages: Sequence[Usage]) -> None:

@@ -56,6 +56,7 @@ class KeySearch:
         for _ in range(ITEMS_PER_STEP):
             if self._piece is None:
                 return True
+            # After NotReady, the same piece is asked for again: the generator must not go on to read it yet.
             self._require(*self._piece)
             self._piece = self._next()
         return False
@@ -103,6 +104,7 @@ class Search:
             return QueryResult([], 0, 0)
         records: dict[int, memoryview] = {}
         room = LONGEST_RESULT
+        # Newest first, so that what does not fit is older.
         for offset in hits.offsets:
             record = self.record_at(offset)
             if record is not None and _is_of(search.topic, record):
@@ -231,6 +233,7 @@ class Search:
         last = min(chosen.end // ENTRY_SIZE, queue.next_offset)
         if first >= last:
             return min(first, queue.next_offset)
+        # Messages whose records are gone have the time -1, and so sort before all others.
         time_of = partial(self.store_time, topic, queue_id)
         right = first + bisect_left(range(first, last), timestamp, key=time_of)
         if right == first:

@@ -254,6 +254,7 @@ class Segment:
                 if not more or error.errno not in DISK_FULL:
                     raise
             else:
+                # A worker and the event loop may both reserve: neither takes back what the other has.
                 self.reserved = max(self.reserved, wanted)
                 return
 

@@ -398,5 +398,6 @@ async def open_store(
                 store.start(services)
                 yield store
         finally:
+            # A block that is cancelled has to end in a clean stop as well.
             with trio.CancelScope(shield=True):
                 await store.stop()

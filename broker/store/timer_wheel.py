@@ -164,6 +164,7 @@ class TimerWheel:
         slot, is_rolled = rolled(max(entry.out, written - PAST_MS), written, self.window)
         magic = DEFAULT | (ROLL if is_rolled else 0) | (DELETE if entry.is_delete else 0)
         first, previous, count = self._slot(slot) or (NO_POSITION, NO_POSITION, 0)
+        # Both before the message is written: if the disk refuses, it is in neither wheel nor log.
         self._reserve_slot(slot)
         position = self._reserve_unit()
         unit = TimerUnit(position, previous, magic, written, slot, entry.offset, entry.size, entry.topic_hash)
@@ -190,6 +191,7 @@ class TimerWheel:
             positions.append(position)
             if unit.magic & DELETE and not unit.magic & ROLL:
                 deletes.append(unit)
+            # A damaged link to a later unit would lead round in circles.
             position = unit.previous if unit.previous < position else NO_POSITION
         positions.reverse()
         return positions, deletes
@@ -271,6 +273,7 @@ class TimerWheel:
             start, at = start + self._file_size, 0
         if start not in self._files:
             self._open(start)
+        # A filler has to fit as well: the next call may write one here.
         end = start + at + UNIT.size + FILLER_UNIT.size
         if end > self._reserved_log:
             until = min(start + at + LOG_STEP, start + self._file_size)
@@ -303,6 +306,7 @@ class TimerWheel:
             self._disk.sync_file(self._wheel_path)
             self._disk.sync_folder(self._wheel_path.parent)
         self.is_dirty, self.is_open = False, not is_closed
+        # Last, because it says how far wheel and log are on the disk.
         self._save_check_point(now, is_closed=is_closed)
 
     def check_point(self, now: int) -> TimerCheckPoint:
@@ -408,6 +412,7 @@ class TimerWheel:
         """Return the position after the last unit: the flushed position or, unless that is `exact`, after the
         whole units that follow it. Return 0 if the log does not reach the flushed position."""
         self.log_end = flushed
+        # What ends a whole file is a filler, not a unit.
         at_boundary = flushed % self._file_size == 0 and flushed - self._file_size in self._files
         if flushed <= self.log_start or not (at_boundary or self.unit(flushed - UNIT.size)):
             if flushed:
