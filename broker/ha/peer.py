@@ -122,14 +122,3 @@ class MasterPeer:
         self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT
     ) -> RemotingCommand:
         return await self._peers.request(self.address, command_of(operation, header, None), TIMEOUT_SECONDS)
-
-
-# Deletions of a master that its slave follows: consume queues of topics, offsets of topics and groups.
-#
-# The tables of configs are replaced as a whole, so nothing there needs this. A Java slave keeps its queues, and
-# merges offsets. Here they go, but never anything that the master may still have:
-#
-# * The log of the slave must be that of this master, followed without trouble, before and after.
-# * The tables must be whole: every master has topics and groups of its own, so an empty one says nothing.
-# * A name must be missing twice in a row; the master must say that each queue of a topic is empty.
-# * No record of the topic may have come since the tables were read: it would be of a new one of that name.

@@ -175,6 +175,7 @@ class Slave:
         pause = FIRST_RETRY_SECONDS
         begun = trio.current_time()
         while True:
+            # Taken before the attempt: addresses that change during it end the pause after it.
             known, connections = self._known, self.progress.connections
             seat = self._seat()
             if seat is None:

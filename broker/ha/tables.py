@@ -58,6 +58,7 @@ class TableCopies:
                 await self._wanted.wait()
             if waiting.cancelled_caught:
                 self._unknown.clear()
+            # Replaced before the copy, which may miss what is wanted during it.
             self._wanted = trio.Event()
             await self.copy()
             await trio.sleep(SHORTEST_SECONDS)
@@ -80,6 +81,7 @@ class TableCopies:
         if master is None:
             return False
         try:
+            # Before the tables are read: a record that comes later may be of a new topic of that name.
             end = None if self.deletions is None else self.deletions.begin()
             tables = await master.tables()
             self._take(tables)

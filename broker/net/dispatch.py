@@ -229,6 +229,7 @@ class Dispatcher:
         while position < len(commands):
             last = min(position + REPLIES_PER_WRITE, len(commands))
             if pace is not None and pace.took(LONGEST_LOOK) > self._fast_failure.shortest:
+                # The gate has counted the requests before `first`, which are handled therefore.
                 first = position if admission is None else max(position, admission.decided)
                 last = self._refuse_late(session, commands, first, last, pace.took(0.0))
             position, missing = self._handle_some(session, commands, position, last, pace, admission)
@@ -391,8 +392,10 @@ class Dispatcher:
         """
         handler: Handler | None = None
         while missing is not None:
+            # What a gate or a decoder has done in turns is not done again by later attempts.
             handler = missing.then or handler
             try:
+                # Long work that has begun, and one-way requests, are never refused (see `fast_failure`).
                 if missing.then is None and not command.is_oneway:
                     await self._fast_failure.in_time(command.code, missing.ready, session.spawn)
                 else:

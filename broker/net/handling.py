@@ -154,6 +154,7 @@ class Registration(NamedTuple, Generic[ContextT]):
                     return None
                 if reply.body is None or not _is_long(reply.body):
                     return encode(command, reply)
+                # A long body is encoded in turns, which takes a task.
                 reply = _itself(reply)
             elif type(reply) is LongWork:
                 if reply.advance(FIRST_STEPS):
@@ -327,6 +328,7 @@ async def _encoded(turns: Turns, reply: AnyReply, operation: AnyOperation) -> An
         dialect = reply.dialect or operation.reply_dialect
         chunks = await turns.run(chunks_in_steps(reply.body, dialect=dialect))
     finally:
+        # Also if the connection has ended: to free thousands of entries at once takes longer than a turn.
         if reply.is_used_up and isinstance(reply.body, Body):
             with trio.CancelScope(shield=True):
                 for name in reply.body.__struct_fields__:

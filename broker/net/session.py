@@ -259,6 +259,7 @@ class Session:
 
     def flush(self) -> None:
         """Send as much as the kernel accepts now; a task sends the rest."""
+        # A draining task sends what is queued meanwhile as well: a stream has one sender at a time.
         if self._draining or self.closed or not self._outgoing:
             return
         if len(self._outgoing) > 1:

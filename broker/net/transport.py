@@ -76,6 +76,7 @@ class SocketTransport:
         if not self._eager:
             await self._readable(pace)
         elif pace is None:
+            # Nothing below waits if there is data, so this is where other tasks run.
             await trio.lowlevel.checkpoint()
         else:
             await pace.next()

@@ -82,6 +82,7 @@ async def ready(broker: BrokerContext, function: Callable[..., ResultT], *argume
         try:
             return function(*arguments)
         finally:
+            # Also after NotReady: what the attempt has begun has to end before the answer.
             barriers.extend(_taken(broker))
 
     try:

@@ -246,7 +246,7 @@ class Call(Stream):
 
     async def _more(self) -> None:
         """Wait for news of the client: for as long as it likes between two messages, if it has sent one."""
-        news = self._news = trio.Event()  # which may be set before a task has taken over
+        news = self._news = trio.Event()  # may be set before a task takes over
         await in_task()
         if not self._received and self._is_answered:
             await news.wait()
@@ -288,7 +288,7 @@ class Call(Stream):
             sent = session.http2.send_data(self, view)
             view = view[sent:]
             if view or session.is_congested:
-                opened = self._has_window = trio.Event()  # the same
+                opened = self._has_window = trio.Event()  # may be set before a task takes over
                 await in_task()
                 if not sent:
                     await self._wait_for_window(opened)
@@ -512,6 +512,7 @@ class Http2Session(Session):
             _log.exception("%s: %s: %s failed", self.server, self.peer_text, call.path)
             call.finish(GrpcStatus.INTERNAL, "the call failed in the server")
         except trio.Cancelled:
+            # At a stop of the server, the client gets a status, not a lost connection.
             if trio.current_time() < call.deadline:
                 call.finish(GrpcStatus.UNAVAILABLE, "the server stops")
                 self.flush()
@@ -529,6 +530,7 @@ class Http2Session(Session):
                 await self._room.park()
                 continue
             self.end(f"it has read nothing for {STALLED_SECONDS:g} s")
+            # Until `end` has cancelled this task.
             await trio.sleep_forever()
 
     def ping(self) -> None:

@@ -106,6 +106,7 @@ def _answer(sent: Sequence[tuple[Call, str, int]], found: Any) -> None:
     """Answer calls whose messages are stored, all with one status."""
     reply = messages.SendMessageResponse(status=found)
     entry = reply.entries.add(status=found)
+    # One message serves all calls: only these two fields differ.
     for call, entry.message_id, entry.offset in sent:
         data = reply.SerializeToString()
         if not call.answer(data):

@@ -35,6 +35,7 @@ def notify_group(broker: BrokerContext, group: str) -> None:
     ):
         return
     if group in broker.notifying:
+        # The job that notifies the group begins once more when it is done.
         broker.notifying[group] = True
         return
     members = _notify_members(broker, group)

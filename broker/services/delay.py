@@ -70,6 +70,7 @@ class DelayService:
 
     async def _run_level(self, level: int) -> None:
         while True:
+            # Before the queue is read: a message that comes in between sets it.
             self._arrivals[level - 1] = trio.Event()
             wait = await self._broker.store.when_ready(self._deliver_due, level)
             if wait is None:
@@ -121,6 +122,7 @@ class DelayService:
     def _put(self, message: StoreMessage, level: int, position: int) -> bool:
         """Store a message; count it as put into its topic and as read by SCHEDULE_CONSUMER."""
         broker = self._broker
+        # Not by `put`, which would park the message again: it keeps its delay level.
         result = broker.store.writer.append(message)
         if result.status is not PutStatus.PUT_OK:
             broker.rates.put_failures += 1

@@ -171,15 +171,18 @@ class Holds:
             self._sleeps_until = self._order[0] / TICKS if self._order else math.inf
             with trio.move_on_at(self._sleeps_until):
                 await self._wake.wait()
+            # `hold` need not wake a service that is awake.
             self._sleeps_until = -math.inf
             self._start_expired()
 
     # jobs
 
     def _match(self, key: QueueKey) -> Job:
+        # All that has arrived before this first step; what comes later starts another job.
         arrivals = self._arrived.pop(key)
         for of_session in list(self._queues.get(key, {}).values()):
             for hold in list(of_session):
+                # Since the last step, its time may have ended, or its session.
                 if self._is_held(hold) and arrivals.wake(hold):
                     self._release(hold)
                 yield
@@ -235,6 +238,7 @@ class Holds:
         _drop(of_queue, hold.session, hold)
         if not of_queue:
             del self._queues[key]
+        # `_start_expired` has taken the tick out of the table if the time of the pull is over.
         self._ticks.get(_tick(hold), {}).pop(hold, None)
 
 

@@ -278,6 +278,7 @@ class Timers:
                 return RETRY_SECONDS
             await self._in_thread(self._wheel.clear, slot)
             self._delivered.pop(slot, None)
+            # New messages are read first, because one of them may recall a message of the next slot.
             if self._has_news:
                 return 0.0
         return LONGEST_SLEEP_SECONDS

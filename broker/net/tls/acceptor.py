@@ -128,6 +128,7 @@ class TlsAcceptor:
             return await self._in_thread(step)
 
     def _generated(self) -> ssl.SSLContext | None:
+        # Another handshake may have had it generated while this one waited for its turn.
         if self._context is None and self._generate is not None:
             return _negotiating(context_of(self._generate()))
         return self._context

@@ -124,6 +124,7 @@ class Pops:
     async def save_first(self) -> None:
         """Save where groups began. Raises OSError."""
         if self.must_save:
+            # Cleared before the save: a group that begins during it needs another one.
             self.must_save = False
             try:
                 await self._broker.files.save_offsets()
@@ -150,6 +151,7 @@ class Pops:
         with waiting.waiter(request.group, request.topic, request.queue_id, codes, session) as waiter:
             while not last.count and not waiter.is_released:
                 if last.moved and last.rest:
+                    # A filter has passed over messages and others follow, which no arrival will announce.
                     await trio.lowlevel.checkpoint()
                 else:
                     with trio.move_on_at(until):

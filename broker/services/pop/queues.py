@@ -70,6 +70,7 @@ class InFlight:
         self._queues: dict[tuple[str, str], dict[int, PopQueue]] = {}
         self._count = 0
         self._heap: list[tuple[float, int, PopQueue, CheckPoint]] = []
+        # Decides between equal times in the heap, because queues and check points have no order.
         self._numbers = count()
         self._done = 0  # entries of the heap without messages in flight
         self.changed: dict[PopQueue, None] = {}

@@ -92,6 +92,7 @@ def store_again(
     # Not by `put`, which would let a message that was delayed wait again.
     result = broker.store.writer.append(copy)
     if result.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
+        # The message fits without what the broker has added to it.
         del properties[PropertyName.FIRST_POP_TIME]
         copy.properties_text = encode_properties(properties)
         result = broker.store.writer.append(copy)
@@ -238,4 +239,5 @@ class Revival:
             with trio.move_on_after(0 if self._has_news else wait) as self._pause:
                 await trio.sleep_forever()
             self._pause = None
+            # Nothing has to wake a service that is awake: it asks for the next due time before it sleeps.
             self._sleeps_until = 0.0

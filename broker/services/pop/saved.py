@@ -94,6 +94,7 @@ class SavedPops:
             self.settle()
             if not (self._is_unsaved or self._orders.is_changed):
                 return
+            # Cleared before the first turn: changes from now on need another save.
             self._is_unsaved, orders_changed = False, self._orders.is_changed
             saved = self._orders.is_changed = False
             ends = self.java.ends
