@@ -47,6 +47,7 @@ class Supervisor:
         while True:
             try:
                 return await self.run_once(name, service)
+            # A block of services inside this one has described the failure already.
             except ServiceFailed:
                 raise
             except Exception as error:  # the policy covers all exceptions

@@ -58,9 +58,8 @@ def hold_folder(path: Path) -> Iterator[None]:
                 yield
         finally:
             with contextlib.suppress(OSError):
-                fcntl.flock(
-                    fd, fcntl.LOCK_UN
-                )  # closing is not enough: a forked process may share the descriptor
+                # Closing is not enough: a forked process may share the descriptor.
+                fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def is_same(path: Path, other: Path) -> bool:

@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 
 # What is followed: consume queues of topics, offsets of topics and groups.
 #
-# The tables of configs are replaced as a whole, so nothing there needs this. A Java slave keeps its queues, and
-# merges offsets. Here they go, but never anything that the master may still have:
+# The tables of configs are replaced as a whole, so nothing there needs this. A Java slave keeps its queues,
+# and merges offsets. Here they go, but never anything that the master may still have:
 #
 # * The log of the slave must be that of this master, followed without trouble, before and after.
 # * The tables must be whole: every master has topics and groups of its own, so an empty one says nothing.

@@ -167,9 +167,8 @@ def _traffic(broker: BrokerContext) -> dict[str, str]:
         "getMissTps": rates.rates("missed"),
         "getTotalTps": rates.rates("found", "missed", unknown="0.0"),
         "getTransferedTps": rates.rates("transferred"),
-        "getTransferredTps": rates.rates(
-            "transferred"
-        ),  # the spelling of 5.x, whose tools read only this one
+        # The spelling of 5.x, whose tools read only this one.
+        "getTransferredTps": rates.rates("transferred"),
         "putMessageTimesTotal": str(max(1, rates.put_messages)),
         "putMessageFailedTimes": str(rates.put_failures),
         "putMessageSizeTotal": str(rates.put_bytes),

@@ -138,6 +138,7 @@ async def _notify_when_known(
     """Notify groups once the name servers know the retry topic, and return the reply. A member that
     rebalances earlier would get the queues of the retry topic only when it next refreshes its routes.
     """
+    # The other members have to be notified, even if this one disconnects meanwhile.
     with trio.CancelScope(shield=True):
         await broker.announcer.settled()
         for group in groups:

@@ -62,6 +62,7 @@ async def _compile_first(
 ) -> AnswerT | None:
     await broker.filters.compiler.prepare(expressions)
     reply = await broker.store.when_ready(handle)
+    # No dispatcher takes it, because the request is handled in a task of its own.
     barrier, broker.store.barrier = broker.store.barrier, None
     if barrier is not None:
         await barrier()

@@ -91,6 +91,7 @@ def send(
     if not must_wait:
         return reply
     begin_flush(broker)
+    # The coroutine has to await the barrier: there is no reply yet that the dispatcher could hold back.
     return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
 
 
@@ -395,9 +396,9 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
 # The hot path of SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored
 # by one write; one that came alone is a run of one.
 #
-# A plain send (`rmqcli.codec.core.sends`) goes to a queue of a topic that was checked before. `send` handles all
-# others and refuses. Where the broker promises more than to have a message in memory, one task waits for all of
-# a run.
+# A plain send (`rmqcli.codec.core.sends`) goes to a queue of a topic that was checked before. `send` handles
+# all others and refuses. Where the broker promises more than to have a message in memory, one task waits for
+# all of a run.
 
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
 _TYPES: dict[int, type[Header]] = {

@@ -143,7 +143,7 @@ class RouteTable:
         for topic in topics if broker.id == MASTER_ID else ():
             if self._brokers.get(broker.name) is not group:
                 break  # removed between two steps
-            # A broker of Java may register a topic that has changed before all the others, with the same version.
+            # A broker of Java may register a changed topic before all the others, with the same version.
             if has_news or topic.topic_name not in self._topics_of.get(broker.name, ()):
                 self._put_topic(broker.name, topic)
             yield
@@ -302,6 +302,7 @@ class RouteTable:
         if not queues:
             del self._topics[topic]
         topics = self._topics_of.get(broker_name, {})
+        # As in `_Group.remove`: the values are None, and any other default means that there was none.
         if topics.pop(topic, self) is None and not topics:
             del self._topics_of[broker_name]
 

@@ -68,6 +68,7 @@ class BusyPoll:
             return
         now = self._clock()
         if now - self._last_read < self._limit_s():
+            # Not once more until `run` has set the next start.
             self._next_start = math.inf
             self._wanted.set()
         self._last_read = now
@@ -101,6 +102,7 @@ class BusyPoll:
                     break
                 busy = 0
             else:
+                # After a round with a read, the loop would not have slept: only the first one counts.
                 hits += not busy
                 seen, busy = self._reads, busy + 1
                 ends = self._clock() + self._limit_s()

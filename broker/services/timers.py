@@ -200,6 +200,7 @@ class Timers:
         return wait
 
     async def _save(self, *, is_closed: bool = False) -> None:
+        # The units of the wheel's log refer to records, which have to be on the disk before them.
         if not await self._broker.store.make_durable():
             return
         self._saved = trio.current_time()

@@ -187,8 +187,8 @@ class CommitLog:
         if end > self._last_end:
             return False
         view = self._view
-        # The size of the first record goes last: a process killed before that leaves no record. The slice of a
-        # view is no copy, unlike that of the run itself.
+        # The size of the first record goes last: a process killed before that leaves no record. The slice of
+        # a view is no copy, unlike that of the run itself.
         view[position + 4 : end] = memoryview(run)[4:]
         view[position : position + 4] = run[:4]
         self._position = end

@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 # The places that the records of one queue have in it when it is rebuilt from the log.
 #
-# No CRC covers the queue offset of a record, its queue or its topic. One that does not continue its queue waits
-# for those that follow: if the next one continues it, records are missing before it; if the next one continues
-# what was before, it is damaged, and its place stays empty. So one flipped bit hides one message, and not all
-# that follow it.
+# No CRC covers the queue offset of a record, its queue or its topic. One that does not continue its queue
+# waits for those that follow: if the next one continues it, records are missing before it; if the next one
+# continues what was before, it is damaged, and its place stays empty. So one flipped bit hides one message,
+# and not all that follow it.
 
 MOST_MISSING = 1 << 20
 """Maximum number of queue offsets that may be missing in a row; a larger gap means that the number is
@@ -60,7 +60,8 @@ class QueueOrder(Generic[T]):
     def add(self, queue_offset: int, record: T) -> list[tuple[int, T]]:
         """Add the next record. Return the records whose queue offsets are now certain, with these offsets."""
         waiting = self._waiting
-        # A queue that begins later than at 0 lost its first records to retention: a second one has to confirm it.
+        # A queue that begins later than at 0 lost its first records to retention: a second one has to confirm
+        # it.
         if not waiting and queue_offset == max(self.next_offset, 0):
             self.next_offset = queue_offset + 1
             return [(queue_offset, record)]

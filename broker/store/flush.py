@@ -329,7 +329,8 @@ class Flusher:
 
     async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call `function` in a thread. Raises OSError also if another call failed before or meanwhile."""
-        # A sync after a failed one can succeed without writing the pages that failed: there is no second attempt.
+        # A sync after a failed one can succeed without writing the pages that failed: there is no second
+        # attempt.
         if not self._has_failed:
             try:
                 await self._in_thread(self._attempt, function, *arguments)
@@ -374,6 +375,7 @@ class Flusher:
             paths = [file.path for file in self._index.files[-1:]]
             await self._blocking(sync_files, self._disk, paths, {path.parent for path in paths})
         await self.flush_all_queues(self._queues.crc())
+        # Last, so that all else is flushed. The abort file stays, and the next start indexes the rest.
         if self._index is not None and self._index.pending:
             raise OSError(errno.ENOSPC, "the disk has no room for the index")
 

@@ -100,8 +100,8 @@ def _found_end(segment: Segment) -> int:
 
 # Searches a consume queue by commit-log offset, and for the last address of its extension.
 #
-# Fillers at the begin of a queue are before all records. Those between entries stand for lost records, and
-# count as the entry before them.
+# Fillers at the beginning of a queue are before all records. Those between entries stand for lost records,
+# and count as the entry before them.
 
 FILLERS_AT_ONCE = 1024
 """Entries that a search reads at once after it met a filler entry."""

@@ -20,8 +20,8 @@ from rmqcli.broker.disk import PAGE, Disk, MappedFile
 
 # The mappings of queue files: those that were not used lately make room for others.
 #
-# Linux allows 65,530 mappings of a process (`vm.max_map_count`), and each queue has files of its own. A file is
-# mapped in a worker thread (`Readiness`) and unmapped by the event loop, the only user of its bytes then.
+# Linux allows 65,530 mappings of a process (`vm.max_map_count`), and each queue has files of its own. A file
+# is mapped in a worker thread (`Readiness`) and unmapped by the event loop, the only user of its bytes then.
 
 MOST_MAPPED = 32 * 1024
 

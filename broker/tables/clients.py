@@ -147,6 +147,7 @@ class ConsumerTable:
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
         self._names = _Names()
+        # Bound once for the hot paths: `_groups` is never replaced.
         self.get = self._groups.get
 
     def register(self, data: ConsumerData, client: ClientChannel) -> bool:

@@ -34,6 +34,7 @@ class ConfigTable(Generic[ConfigT]):
         self.auto_create = auto_create
         self.dirty = False
         self.version = first_version(now_ms)
+        # Bound once for the hot paths, so `_configs` is changed in place and never replaced.
         self.get: Callable[[str], ConfigT | None] = self._configs.get
 
     def __contains__(self, name: str) -> bool:

@@ -97,6 +97,7 @@ class SavedPops:
             # Cleared before the first turn: changes from now on need another save.
             self._is_unsaved, orders_changed = False, self._orders.is_changed
             saved = self._orders.is_changed = False
+            # Before the table is taken: what is read meanwhile may be missing there.
             ends = self.java.ends
             try:
                 wall = self._broker.now_ms() - steady_ms
@@ -221,7 +222,8 @@ def _saved_queue(queue: PopQueue, wall: float) -> InFlightQueue:
 def _saved_block(block: Block, wall: float) -> OrderInfo:
     offsets, free = [*block.offsets], []
     if later := sorted(offset for offset in block.acked if offset > offsets[-1]):
-        # What an earlier, longer block has left: the next offset that is not acknowledged, and those that are.
+        # What an earlier, longer block has left: the next offset that is not acknowledged, and those that
+        # are.
         free = [next(offset for offset in count(offsets[-1] + 1) if offset not in block.acked)]
         offsets += sorted(free + later)
     first, *others = offsets
