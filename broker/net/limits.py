@@ -134,7 +134,7 @@ class PartialFrames:
         """Count the bytes that a connection holds now, after a read that ended inside a frame."""
         held = session.connection.held
         self._held[session] = held, self._checks
-        # `forget` precedes each read, so that the bytes of the last one are not counted twice.
+        # `forget` precedes each call, so that the bytes of the last read are not counted twice.
         self._total += held
         while self._total > self._max_bytes:
             reason = f"incomplete frames of all connections exceed {self._max_bytes} bytes"

@@ -421,8 +421,7 @@ class Http2Session(Session):
         try:
             for number, _ in enumerate(self.http2.receive(data)):
                 self._check_allowance()
-                # A client that sends little does not wait for those that send much, however slow the machine
-                # is.
+                # A client that sends little does not wait for those that send much, on any machine.
                 self._is_modest = number == 0 and len(data) < LONG_READ
                 if self._turn_is_over(pace) or len(self._waiting) >= MOST_TOGETHER:
                     await self._carry_out_waiting(pace)

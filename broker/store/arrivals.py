@@ -56,7 +56,7 @@ class LateArrivals:
     def add(self, stored: Sequence[QueueRun], items: Iterable[IndexItem], weight: int = 0) -> None:
         """Queue messages behind those that wait: index items first, then listeners."""
         if not self._waiting:
-            # The last generator ended when it found nothing more to do.
+            # The last generator has ended: it found nothing more to do.
             self._work = self._steps()
         self._waiting.append((stored, items, weight))
         self._weight += weight

@@ -378,7 +378,7 @@ class ConsumeQueue:
             self.release_views()
         else:
             self._continue_in(segment, end - segment.start)
-            # Blocks and the page of the next entry have to be asked for: `set_ready` follows with that entry.
+            # The next entry has to ask for its blocks and its page first; then comes `set_ready`.
             self._limit = self.ready_until = 0
         if self.extension is not None and not self.extension.end_behind(last_address(self)):
             self.must_rebuild = True

@@ -71,8 +71,7 @@ def _first_record(segment: Segment, least: int, start: int, stop: int) -> tuple[
         position = match.start() - MAGIC_AT
         try:
             scan = scan_at(segment, position, limit)
-            # A body may hold what looks like a record, but hardly one of this offset: only that is worth
-            # a CRC.
+            # A body may hold what looks like a record, but hardly one of this offset: a CRC pays only then.
             if scan.physical_offset == segment.start + position:
                 return segment.start + position, scan_at(segment, position, limit, check_crc=True)
         except CorruptionError:

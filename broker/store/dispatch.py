@@ -60,8 +60,7 @@ class QueueOrder(Generic[T]):
     def add(self, queue_offset: int, record: T) -> list[tuple[int, T]]:
         """Add the next record. Return the records whose queue offsets are now certain, with these offsets."""
         waiting = self._waiting
-        # A queue that begins later than at 0 lost its first records to retention: a second one has to confirm
-        # it.
+        # A queue that does not begin at 0 lost its first records to retention: a second one must confirm it.
         if not waiting and queue_offset == max(self.next_offset, 0):
             self.next_offset = queue_offset + 1
             return [(queue_offset, record)]

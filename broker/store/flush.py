@@ -329,8 +329,7 @@ class Flusher:
 
     async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call `function` in a thread. Raises OSError also if another call failed before or meanwhile."""
-        # A sync after a failed one can succeed without writing the pages that failed: there is no second
-        # attempt.
+        # A sync after a failed one can succeed without the pages that failed: there is no second attempt.
         if not self._has_failed:
             try:
                 await self._in_thread(self._attempt, function, *arguments)

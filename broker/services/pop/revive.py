@@ -160,8 +160,7 @@ class Revival:
         broker = self._broker
         if queue.in_flight.get(offset) is not point:
             return True
-        # A group that is not in its table is no reason to lose a message: it may have begun just before a
-        # crash.
+        # A group that the table lacks is no reason to lose a message: it may have begun just before a crash.
         is_wanted = real_topic(queue.group, queue.topic) in broker.topics
         message = lent(broker, queue, offset) if is_wanted else None
         if message is None:

@@ -222,8 +222,7 @@ def _saved_queue(queue: PopQueue, wall: float) -> InFlightQueue:
 def _saved_block(block: Block, wall: float) -> OrderInfo:
     offsets, free = [*block.offsets], []
     if later := sorted(offset for offset in block.acked if offset > offsets[-1]):
-        # What an earlier, longer block has left: the next offset that is not acknowledged, and those that
-        # are.
+        # Left by an earlier, longer block: the next offset that is not acknowledged, and those that are.
         free = [next(offset for offset in count(offsets[-1] + 1) if offset not in block.acked)]
         offsets += sorted(free + later)
     first, *others = offsets
