@@ -211,6 +211,7 @@ class _Parser:
             raise self.fail("the end")
         for container, key, path in self.references:
             container[key] = _follow(root, path)
+        # Keys come last: a path that leads through a renamed key would not find it any more.
         for container, key, path in self.key_references:
             _rename(container, key, _follow(root, path))
         return root
@@ -289,6 +290,7 @@ def expanded_size(root: Any, limit: int) -> int:
     """Return the number of values in a walk over `root`, counting shared ones each time, and long texts as
     several. Raises BodyError if it exceeds `limit`.
     """
+    # By identity, which is unique as long as `root` keeps all values alive.
     sizes: dict[int, int] = {}
 
     def size(value: Any, depth: int) -> int:

@@ -145,6 +145,7 @@ class UniqIdFactory:
         """Return a new id."""
         now = self._now_ms()
         if now != self._moment:
+            # The stem is assigned first: a thread that sees the new moment must find its stem, too.
             self._stem, self._moment = self._stem_at(now), now
         # `next` on itertools.count is atomic, so threads need no lock to get different numbers.
         count = next(self._counter)

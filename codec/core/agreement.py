@@ -310,6 +310,7 @@ def wrong_links(data: Buffer, slots: i64, count: i64) -> list[tuple[int, int, in
         raw = bytes(data[item_position(slots, number) : item_position(slots, end)])
         at: i64 = 0
         while number < end:
+            # Damaged hashes may be negative. The remainder is not, unlike Java's, so it is always a slot.
             slot: i64 = i64(read_i32_be(raw, at)) % slots
             # Both numbers are i32: a conversion costs the interpreted core as much as the rest.
             if read_i32_be(raw, at + _PREVIOUS) != newest[slot]:

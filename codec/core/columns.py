@@ -66,6 +66,7 @@ def _digits(number: i64) -> i64:
     spread = (spread | spread << 8) & 0x00FF00FF00FF00FF
     spread = (spread | spread << 4) & 0x0F0F0F0F0F0F0F0F
     letters: i64 = (spread + 0x0606060606060606) >> 4 & 0x0101010101010101
+    # 7 bytes lie between `9` and `A`.
     return spread + 0x3030303030303030 + letters * 7
 
 
@@ -328,10 +329,12 @@ class Columns:
         self.values.check()
         self.offset_msg_id.check()
         self.bodies.check()
+        # Before all other columns, because it may raise: the record is then in none of them.
         self._add_body(walk, record)
         write_i32_le(self.queue_id, i32(record.queue_id))
         write_i64_le(self.queue_offset, record.queue_offset)
         write_i64_le(self.commit_log_offset, record.physical_offset)
+        # Clamped, because the microseconds of a damaged time would leave 64 bits.
         write_i64_le(self.born_timestamp, min(max(record.born_timestamp, -_MOST_MS), _MOST_MS) * 1000)
         write_i64_le(self.store_timestamp, min(max(record.store_timestamp, -_MOST_MS), _MOST_MS) * 1000)
         write_i32_le(self.flag, i32(record.flag))
@@ -425,9 +428,11 @@ class Columns:
         values_end: i64 = len(values.data)
         count: i64 = values.count
         if not self._add_pairs(text, begin, end):
+            # A name comes twice, which is rare. What was added of this text is taken back.
             numbers.truncate(names_end)
             values.cut(count, values_end)
             text = _last_pairs(text[begin:end])
+            # A new number, because the failed attempt has marked its names with the old one.
             self._text += 1
             self._add_pairs(text, 0, len(text))
         write_i32_le(self.pair_ends, i32(values.count))
@@ -532,6 +537,7 @@ def _last_pairs(text: bytes) -> bytes:
     for pair in text.split(b"\x02"):
         name, _, value = pair.partition(b"\x01")
         if name and value:
+            # Removed first: otherwise the last pair would stand in the place of the first.
             last.pop(name, None)
             last[name] = pair
     return b"\x02".join(last.values())

@@ -118,6 +118,7 @@ class Delivery:
             if offset < self._removed_before:
                 self.scanned += 1
                 continue
+            # Checked before the entry counts as scanned, so that the next pull begins with it.
             if self.count > 0 and self._is_full(offset, size):
                 return True
             self.scanned += 1

@@ -101,6 +101,7 @@ class Dispatch:
         """
         found: list[EntryRun] = []
         for run in self._runs:
+            # A queue whose offsets have gaps has several runs, and may have been removed for another one.
             self._of_name(run.topic).queues.pop(run.queue_id, None)
             found.append(
                 EntryRun(
@@ -149,6 +150,7 @@ class Dispatch:
         # ROLLBACK has the bit of PREPARED as well: neither has an entry.
         if flag & _PREPARED == 0:
             self._put(topic, record.queue_id, record.queue_offset, offset, walk.size, text.code(data))
+        # Prepared messages have index items, unlike queue entries (Java `IndexService.buildIndex`).
         if flag & _TRANSACTION != _ROLLBACK:
             key_hash: i64 = text.next_hash(data, topic.seed)
             while key_hash >= 0:

@@ -75,6 +75,7 @@ def extended(seed: i64, data: bytes, begin: i64, end: i64) -> i64:
     while at < end:
         unit: i64 = data[at]
         if unit > 127:
+            # All bytes before are ASCII, so the rest begins with a whole character.
             return _extended_by_units(value, data[at:end].decode("utf-8", "replace"))
         value = (value * _POWER_1 + unit) & _MASK
         at += 1

@@ -59,6 +59,7 @@ def plain_fields(
         key = block[begin:at]
         field = known.get(key)
         if field is None:
+            # Request ids and the like come once, so they would fill any cache: it begins again.
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             field = known[key] = find(key, middle)

@@ -132,10 +132,12 @@ class RecordReader:
         length: i64 = i64(read_i32_be(data, body_at - _PREFIX_SIZE + _BODY_LENGTH))
         end: i64 = at + total - gap
         body_end: i64 = body_at + length - gap
+        # All of these are sums of 32-bit numbers and positions, so none leaves 64 bits.
         if length < gap or body_end > end - _SHORTEST_END or end + gap > limit or end > size:
             raise CorruptionError(f"a record of {total} bytes with a body of {length}", base + at)
         magic: i64 = i64(read_i32_be(data, at + _MAGIC)) & _MASK
         topic_at: i64 = body_end + 1
+        # In range: at least `_SHORTEST_END` bytes follow the body.
         topic_length: i64 = data[body_end]
         longest: i64 = _LONGEST_V1
         if magic == _V2:
@@ -201,6 +203,7 @@ class RecordReader:
         # A slice from a negative position would count from the end of the buffer.
         if at < 0:
             raise CorruptionError("a record is cut short", at)
+        # As much as the longest prefix: only the sys flag inside says how wide the hosts are.
         data = bytes(buffer[at : at + _PREFIX_SIZE + 2 * _WIDER])
         if len(data) < _PREFIX_SIZE:
             raise CorruptionError("a record is cut short", at)

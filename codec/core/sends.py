@@ -127,6 +127,7 @@ class Sends:
         return True
 
     def _find(self, topic: str, queue_id: int) -> QueueRun | None:
+        # Kept for the whole run: `queue_of` is called once for each queue, not for each send.
         of_topic = self._known.get(topic)
         if of_topic is None:
             of_topic = self._known[topic] = {}

@@ -63,6 +63,7 @@ class TopicTally:
         self.largest_body = max(self.largest_body, body)
         self.sizes[_bit_length(walk.size)] += 1
         self.bodies[_bit_length(body)] += 1
+        # Most records are of the queue of the one before. The second test is for a first queue id of -1.
         if record.queue_id != self._queue or not self.queues:
             self._queue = record.queue_id
             self.queues.add(record.queue_id)

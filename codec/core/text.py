@@ -31,6 +31,7 @@ _NAME_END: Final[i64] = ord(NAME_VALUE_SEPARATOR)
 _PAIR_END: Final[i64] = ord(PROPERTY_SEPARATOR)
 _SEPARATOR: Final = PROPERTY_SEPARATOR.encode()
 _BLANK: Final[i64] = ord(" ")
+# The separators are 1 and 2, so a byte below 3 in an ASCII text is one of them, or a rare 0.
 _THREES: Final[i64] = 0x0303030303030303
 # Not a literal, because mypyc makes a Python object of a literal with more than 63 bits.
 _HIGHEST: Final[i64] = int.from_bytes(b"\x80" * 8, "big", signed=True)
@@ -155,6 +156,7 @@ class TextReader:
                 at = next_mark(text, at + 1, end)
             pair_end: i64 = at
             at += 1
+            # An empty pair, as after a final separator, is none; any other one without a name is unsound.
             if name_end <= name:
                 if pair_end > name:
                     traits |= UNSOUND

@@ -23,6 +23,7 @@ CLOSED: Final = 1
 UNWRITTEN: Final = 2
 """Ending of a walk: size and magic are zero, so nothing was written yet, or the file ends before a head."""
 
+# Windows of 256 KiB took longer: the allocator mapped and unmapped the memory of each.
 _WINDOW: Final[i64] = 1 << 16
 _MASK: Final[i64] = 0xFFFFFFFF
 
@@ -100,6 +101,7 @@ class Walk:
             # `data` is not a window of the file now, so the next record must load one.
             self._window_end = at
         else:
+            # A negative or too small `total` loads nothing; `read` refuses it.
             if at + total > self._window_end:
                 self._load(at, total)
                 local = 0

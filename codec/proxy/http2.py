@@ -54,6 +54,7 @@ COST_OF_HEADERS: Final = 4
 """The frames that one with a header block counts for."""
 
 _INITIAL_WINDOW_SIZE: Final = 4
+# SETTINGS_MAX_CONCURRENT_STREAMS, _INITIAL_WINDOW_SIZE and _MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2).
 _SETTINGS: Final = {3: MOST_STREAMS, _INITIAL_WINDOW_SIZE: WINDOW, 6: LONGEST_HEADERS}
 _USUAL_WINDOW: Final = 65_535
 _LARGEST_WINDOW: Final = 2**31 - 1
@@ -229,6 +230,7 @@ class ServerConnection:
             self._check_known(number)
             self.idle += 1
             return
+        # Padding counts (RFC 9113, 6.9.1), so this is the size of the whole payload.
         stream.window -= size
         if stream.is_ended or stream.window < 0:
             self._fail(f"stream {number} has no room for {size} bytes", FLOW_CONTROL_ERROR)
@@ -261,6 +263,7 @@ class ServerConnection:
 
     def _on_block(self, flags: int, number: int, block: bytes) -> None:
         try:
+            # Read even for a stream that is over, because any block may change the decoder's table.
             headers = self._headers.read(block)
         except hpack.HPACKError as error:
             # Texts of hpack may name addresses in memory.
@@ -302,6 +305,7 @@ class ServerConnection:
             if name == _INITIAL_WINDOW_SIZE:
                 if value > _LARGEST_WINDOW:
                     self._fail("a window is too large", FLOW_CONTROL_ERROR)
+                # A new initial size moves the windows of all open streams (RFC 9113, 6.9.2), even below 0.
                 for stream in self.streams.values():
                     self._open(stream, value - self._initial_window)
                 self._initial_window = value
@@ -335,6 +339,7 @@ class ServerConnection:
         self._send_window += size
         if self._send_window > _LARGEST_WINDOW:
             self._fail("a window is too large", FLOW_CONTROL_ERROR)
+        # Only then may a stream have waited for this window rather than for its own.
         if was_shut:
             for stream in self.streams.values():
                 stream.note_window()
@@ -358,6 +363,7 @@ class ServerConnection:
     def send_data(self, stream: Stream, data: memoryview) -> int:
         """Send the beginning of `data`, as much as the windows allow; return the number of bytes."""
         size = min(len(data), stream.send_window, self._send_window, MAX_FRAME)
+        # A window is negative after its initial size was lowered.
         if size <= 0:
             return 0
         stream.send_window -= size

@@ -155,6 +155,7 @@ class RecordsAt:
         # Adjacent records are read together.
         first = np.append(True, positions[1:] != ends[:-1])[: len(positions)]
         self._columns.clear(self._in_place)
+        # Shifted by one, the mask of the first records of ranges is that of the last ones.
         self._columns.add_runs(self._walk, positions[first].tolist(), ends[np.roll(first, -1)].tolist())
         return _batch(self._columns, *self._rows)
 
@@ -249,6 +250,7 @@ def inner_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     records = np.repeat(np.arange(batch.num_rows), counts)
     wide = batch.take(pa.array(records))
     columns = {name: wide[name].to_pylist() for name in _DECODED}
+    # Copied, because NumPy's views of Arrow's memory are read-only.
     offsets, sys_flags, own_flags = (
         wide[name].to_numpy().copy() for name in ("queue_offset", "sys_flag", "flag")
     )

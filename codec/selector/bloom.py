@@ -50,6 +50,7 @@ class BloomFilter:
         digest = murmur3_128(name.encode("utf-8", "replace"))
         low, high = _int32(digest), _int32(digest >> 32)
         steps = (_int32(low + step * high) for step in range(1, self.hashes + 1))
+        # As in Java, the bits are inverted: -2**31 has no positive counterpart in 32 bits.
         return tuple((~step if step < 0 else step) % self.bits for step in steps)
 
     def data(self, name: str) -> BloomFilterData:

@@ -38,12 +38,6 @@ from rmqcli.codec.selector.sql92_tree import (
     Truth,
 )
 
-# The words of an SQL92 filter, one at a time, so that text after a complete expression is never read.
-#
-# The longest match wins, as in Java. A line comment needs its line end; without one, `--` is two minus
-# signs. Positions count characters from 1.
-
-
 MAX_NESTING = 256
 """The maximum number of nested operators. Parentheses alone and chains of AND or OR do not count."""
 
