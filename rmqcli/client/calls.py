@@ -86,6 +86,7 @@ class Calls:
 
         worker.task = trio.lowlevel.current_task()
         worker.task.context = worker.call.context  # from the next step of the task on
+        # Shielded, because a call that is cancelled here would never finish.
         await trio.lowlevel.cancel_shielded_checkpoint()
         with worker.scope:
             while len(self._idle) < IDLE:

@@ -182,6 +182,7 @@ class ClientInstance:
         self._entered = True
         self._manager = trio.open_nursery()
         outer = await self._manager.__aenter__()
+        # A cancellation here would leave the outer nursery open: `__aexit__` is called only after a return.
         with trio.CancelScope(shield=True):
             self._nursery = inner = await outer.start(self._shelter)
         inner.start_soon(self._refresh_routes, name="route refresh")

@@ -55,6 +55,7 @@ class Guest:
             run_sync_soon_threadsafe=self._from_thread,
             run_sync_soon_not_threadsafe=self._soon,
             done_callback=self._done,
+            # asyncio has set it for its loop; trio must leave it alone.
             host_uses_signal_set_wakeup_fd=True,
         )
         self._keeper = loop.create_task(self._keep(), name="rmq clients")
@@ -114,6 +115,7 @@ class Guest:
         self._end.set()
 
     async def until_started(self) -> None:
+        # A plain `await` would pass a cancellation on to the future, for which other clients wait.
         await asyncio.wait([self._started])
 
     async def until_ended(self) -> None:
@@ -156,6 +158,7 @@ class Guest:
         try:
             return await self.call(partial(attached, coroutine), context)
         finally:
+            # A call that was refused, or cancelled before its start, has left the coroutine as it was.
             context.run(coroutine.close)
 
     async def abort(self, call: Call) -> None:
@@ -168,6 +171,7 @@ class Guest:
         while not over.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([over])
+        # Retrieved here, because asyncio logs exceptions that nobody retrieves.
         over.exception()
 
 

@@ -60,6 +60,7 @@ class Soon(Generic[FutureT]):
             send = producer.delivery(message, queue, selector, timeout)
             producer.underway.begin(send, self._called_back, context, future)
         except Exception as refused:  # nothing was sent
+            # After an exception in the block, this future is cancelled like those that were left.
             self._settled(future, None if self._broken else refused)
 
     async def __aenter__(self) -> Self:

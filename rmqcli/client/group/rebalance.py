@@ -66,6 +66,7 @@ class Rebalance(ABC):
 
     async def run(self) -> None:
         while True:
+            # Before the round, so that a change during it leads to another round.
             self._wake = trio.Event()
             topics = await self.topics()
             if topics is not None:

@@ -219,6 +219,7 @@ class LitePullConsumer(Client):
             await self._tracer.room()
         began = trio.current_time()
         deadline = began + (self._settings.poll_timeout if timeout is None else timeout)
+        # Lets other tasks run, and delivers cancellation, even if messages wait for every poll.
         await trio.lowlevel.checkpoint()
         while True:
             if trio.current_time() >= self._next_commit:
@@ -351,6 +352,7 @@ class LitePullConsumer(Client):
                 if self._tracer is not None:
                     self._tracer.after(self._tracer.before(batch), True)
                 return batch
+        # Only after a look at all queues: what arrives from now on sets the new event.
         self._arrival = trio.Event()
         return []
 

@@ -138,6 +138,7 @@ class Underway:
                 send.attach()  # only tasks can be cancelled
             self._end.set()
             with trio.CancelScope(shield=True):
+                # Even a cancelled producer must not be outlived by its sends.
                 await self._ended.wait()
 
     async def room(self) -> None:

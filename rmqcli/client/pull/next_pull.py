@@ -103,10 +103,4 @@ class Idle:
         return pause
 
 
-# Tells whether a queue is still the one that a consumer has read: a topic that is deleted and created again
-# begins at offset 0, below the offsets of its consumers, who would skip what is stored up to there.
-#
-# Java's clients take the correction of the broker, which is the end of the queue. Times of messages are of the
-# broker's clock, so that a message of the former queue is never younger than one of the next.
-
 FORMER = "offset %d of %s is of a former queue of this name; continuing at %d"

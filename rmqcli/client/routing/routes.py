@@ -278,5 +278,6 @@ class Routes:
     def _add(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
         if any(self.brokers.get(name) != addresses for name, addresses in brokers.items()):
             self.brokers.update(brokers)
+            # Tasks that wait have the old event; those that wait from now on need the next change.
             self.changed.set()
             self.changed = trio.Event()

@@ -35,6 +35,7 @@ class SendFuture(Future[SendResult]):
                 whole: Future[SendResult] = Future()
                 if early is not None:
                     _settle_whole(whole, early)
+                # Under the lock, so that `settle` finds either no part of the whole future or all of it.
                 state.update(vars(whole), _is_whole=True)
         if name in state:
             return state[name]
@@ -58,6 +59,7 @@ class SendFuture(Future[SendResult]):
         return self._is_whole and super().cancelled()
 
     def result(self, timeout: float | None = None) -> SendResult:
+        # Read without the lock: an outcome never changes, and without one Future itself waits.
         early = self._early
         return early if isinstance(early, SendResult) else super().result(timeout)
 

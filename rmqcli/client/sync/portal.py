@@ -60,6 +60,8 @@ class Portal:
         """Have a job done in the thread, in the order of posting. Raises UsedAfterFork."""
         if self.forked:
             raise UsedAfterFork
+        # Without a lock: `_work` clears the flag before it takes jobs, so either it finds this one, or it is
+        # called again below. If two threads have it called, the second call finds nothing to do.
         self._jobs.append((job, *arguments))
         if self._awake:
             return
@@ -125,6 +127,7 @@ def settle(future: Future[T], value: T | None, error: BaseException | None) -> N
         else:
             future.set_exception(error)
     except InvalidStateError:
+        # Without this, `wait` and `as_completed` would not learn that the future is cancelled.
         future.set_running_or_notify_cancel()
 
 

@@ -77,6 +77,7 @@ class BaseProducer(Client[ProducerT], Traceable):
         if len(soon.unsettled) >= self._limit and not portal.is_current:
             self._wait_for_room()
         future = SendFuture()
+        # Before the look at `closed`, which `Soon` sets before it settles the futures that are left.
         soon.unsettled.add(future)
         if soon.closed:
             raise closed()
@@ -93,6 +94,7 @@ class BaseProducer(Client[ProducerT], Traceable):
 
     def _settle(self, future: SendFuture, outcome: SendResult | Exception | None) -> None:
         future.settle(outcome)
+        # Without the lock: whoever waits has set the flag before it compared the numbers.
         if self._full and len(self._soon.unsettled) <= self._limit // 2:
             self._make_room()
 

@@ -120,6 +120,7 @@ class TraceDispatcher:
             return
         with trio.move_on_after(PATIENT_CLOSE_TIMEOUT if self._is_patient else CLOSE_TIMEOUT, shield=True):
             while self._waiting or not self._idle.is_set():
+                # In every round, because `_run` replaces both events.
                 self._full.set()
                 self._arrival.set()
                 await self._idle.wait()

@@ -17,6 +17,7 @@ from rmqcli.client.wire.reader import Call
 T = TypeVar("T")
 
 
+# One for each thread, because each may have a trio run with clients.
 class _State(threading.local):
     detached = False  # while `step` runs
 

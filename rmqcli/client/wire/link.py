@@ -83,6 +83,7 @@ class Outbox:
         if (alone or len(frames) >= TOGETHER) and self._send_now is not None and not self._sending:
             self._hand_over(self._send_now)
         if self._writer is not None and frames:
+            # Cleared first: a task must not be rescheduled twice.
             writer, self._writer = self._writer, None
             trio.lowlevel.reschedule(writer)
 
@@ -137,12 +138,14 @@ class Outbox:
             await self._stream.send_all(b"".join(frames))
         finally:
             self._sending = False
+        # Not in the `finally`: after an error, the link ends these waits by `release`.
         self._sent(self._leaving)
 
     def _hand_over(self, send_now: SendNow) -> None:
         """Write frames at once. The writer sends the rest, and gets the error of a broken socket."""
         data = b"".join(self._frames)
         sent = send_now(data)
+        # In place, because `put` goes on with the same list.
         self._frames[:] = [data[sent:]] if sent < len(data) else []
         self._sent([] if self._frames else self._queuing)
 

@@ -129,6 +129,7 @@ class Pool:
         started = trio.current_time()
         link = await self._connect(address, timeout, connect_timeout)
         self._left(address, command, timeout, started)
+        # The deadline limits the request; the timeout is for the text of an error.
         return await link.request(command, timeout, started + timeout)
 
     async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:

@@ -69,6 +69,7 @@ class Tls:
     def _load_pair(self, context: ssl.SSLContext, certificate: str | Path) -> None:
         for path in (certificate,) if self.key is None else (certificate, self.key):
             try:
+                # Opened only for an error that names the file; that of ssl would not.
                 Path(path).open("rb").close()
             except OSError as error:
                 raise InvalidRequest(f"TLS certificate or key {path}: {error.strerror}") from error

@@ -74,6 +74,7 @@ class TlsStream:
 
     async def aclose(self) -> None:
         last = self._tls.close()
+        # After only a part of a record, the peer could not read the alert.
         if self._inner_send_now is not None and not self._unsent and last:
             self._inner_send_now(last)
         await self._inner.aclose()
