@@ -190,6 +190,7 @@ class Copier:
                 nursery.cancel_scope.cancel()
         finally:
             if not self._plan.dry_run:
+                # Even after an interrupt: the next run continues from what is saved here.
                 with trio.CancelScope(shield=True):
                     await self._finish()
 
@@ -425,6 +426,7 @@ class Copier:
         stored = [one.queue_offset for one in messages if one.queue_offset in found]
         self.found += len(stored)
         placed |= {offset: found[offset] for offset in stored}
+        # In place, because `_round` looks in the same list for what is left.
         messages[:] = [one for one in messages if one.queue_offset not in found]
 
     async def _deliver_all(

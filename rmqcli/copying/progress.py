@@ -170,6 +170,7 @@ class Progress:
     def _lock(self, path: Path) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another process may have replaced the file since it was opened: this lock would protect nothing.
             is_current = os.path.samestat(os.fstat(self._descriptor), path.stat())
         except BlockingIOError:
             is_current = False

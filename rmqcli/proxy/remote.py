@@ -436,6 +436,7 @@ class RemoteBackend(Backend):
         ]
         handles = [handle for handle, _ in found]
         async with self.released_unless_done(wish.group, wish.topic, handles) as left:
+            # A cancellation during the shielded pop is raised here, where the messages are released.
             await trio.lowlevel.checkpoint_if_cancelled()
             kept = []
             for handle, message in found:

@@ -83,6 +83,7 @@ class Waiting:
         finally:
             self._count -= 1
             waiters.pop(waiter, None)
+            # A woken waiter can outlive its dict, and another one can be there by now.
             if not waiters and self._waiters.get(key) is waiters:
                 del self._waiters[key]
             waiter.done.set()

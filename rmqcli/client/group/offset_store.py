@@ -217,6 +217,7 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
                 offset = self._table.get(queue)
                 if offset is not None:
                     await self.commit(queue, offset, oneway=not sure)
+                    # What was sent: the offset in the table may be higher by now.
                     self._saved[queue] = offset
 
 
@@ -261,6 +262,7 @@ class LocalFileOffsetStore(_Memory):
         if not moved:
             return
         try:
+            # Copies, because the table changes while the thread writes.
             await trio.to_thread.run_sync(self._save, dict(self._table), moved)
         except OSError as error:
             raise OffsetFileUnwritable(f"the offsets cannot be written to {self.path}: {error}") from error

@@ -155,6 +155,7 @@ class Pops:
         counts = state.statistics[queue.topic]
         counts.pull_time.add((trio.current_time() - begun) * 1000)
         counts.pulled.add(len(lent.messages))
+        # Before the check below, because `leave` returns only what was added.
         held.add(lent.messages, trio.current_time() + lent.header.invisible_time / 1000)
         if held.dropped or state.stopping or state.subscriptions.get(queue.topic) is not subscription:
             await self._return_all(held.leave(lent.messages))

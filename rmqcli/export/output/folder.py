@@ -80,6 +80,7 @@ class LocalPlace(NamedTuple):
     def create(self, name: str) -> Any:
         from pyarrow.fs import LocalFileSystem
 
+        # Not `parents=True`, which would also create the folder of an export that is over.
         for parent in reversed(Path(name).parents[:-1]):
             (self.folder / parent).mkdir(exist_ok=True)
         return LocalFileSystem().open_output_stream(str(self.unfinished(name)))

@@ -159,6 +159,7 @@ class ParquetFiles:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._thread or nullcontext(), ExitStack() as stack:
+            # Also after an error of the thread, so that the stream is closed.
             stack.callback(self._end_file)
             self._settle()
             if kind is None and self._gathered:

@@ -134,6 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = queues_from_json(start), queues_from_json(end)
+        # A new queue counts as past its end, like one that was created again and is shorter now.
         unknown = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
         begins = before | self._begins(unknown)
         ranges = [QueueRange(queue, begins[queue], after[queue]) for queue in sorted(after)]
