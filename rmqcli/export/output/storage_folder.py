@@ -159,6 +159,7 @@ class StorageFolder(ExportFiles):
             self._out.delete(SUCCESS)
             with ThreadPoolExecutor(COPIES, "copy") as threads:
                 copied = all(list(threads.map(partial(self._copied, commit.sizes), commit.moves)))
+                # Asked again: another export may have committed while the files were being copied.
                 if copied and self._follows(commit):
                     self._books.write(MANIFEST, encode_json(commit.manifest))
                     list(threads.map(self._out.delete, commit.removed))
@@ -204,6 +205,7 @@ class StorageFolder(ExportFiles):
                 # The other one has removed the unfinished files of this one.
                 error = self._overtaken()
             self._leave()
+        # Raised in here: an error of pyarrow's streams then leaves as a StorageError that names the place.
         with explained(self._out):
             raise error
 

@@ -243,8 +243,8 @@ def _magic_places(file: NamedFile, data: memoryview, start: int, stop: int) -> I
     Searches in windows, to bound memory.
     """
     window = 1 << 22
-    # The magic follows the 4 bytes of the size, so that of a record at stop - 1 ends at stop + 7. Windows overlap
-    # by 3 bytes, for a magic across their border.
+    # The magic follows the 4 bytes of the size, so that of a record at stop - 1 ends at stop + 7. Windows
+    # overlap by 3 bytes, for a magic across their border.
     for begin, end in data_extents(file, start + 4, min(stop + 7, len(data))):
         for at in range(begin, end, window):
             part = bytes(data[at : min(at + window + 3, end)])
