@@ -17,6 +17,7 @@ from rmqcli.codec.message_queue import MessageQueue
 Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 """(own client id, all queues, all client ids) → own queues."""
 
+# Java's number: with another one, members of both kinds would disagree on the owners of queues.
 VIRTUAL_NODES = 10
 
 

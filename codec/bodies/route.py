@@ -10,6 +10,7 @@ from rmqcli.codec.bodies.base import Body, Int32, Int64
 from rmqcli.codec.codes import Perm
 from rmqcli.codec.message_queue import MessageQueue
 
+# Over all brokers: a route of many brokers with thousands of queues each took gigabytes and minutes.
 MAX_QUEUES = 65_536
 """The maximum number of queues of one topic; a route with more is rejected."""
 

@@ -56,8 +56,9 @@ COST_OF_HEADERS: Final = 4
 _INITIAL_WINDOW_SIZE: Final = 4
 # SETTINGS_MAX_CONCURRENT_STREAMS, _INITIAL_WINDOW_SIZE and _MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2).
 _SETTINGS: Final = {3: MOST_STREAMS, _INITIAL_WINDOW_SIZE: WINDOW, 6: LONGEST_HEADERS}
-_USUAL_WINDOW: Final = 65_535
+_USUAL_WINDOW: Final = 65_535  # until SETTINGS say otherwise (RFC 9113, 6.9.2)
 _LARGEST_WINDOW: Final = 2**31 - 1
+# Empty continuations add nothing to the length of a header block, so they are counted as well.
 _MOST_CONTINUATIONS: Final = 16
 
 _SETTING = struct.Struct(">HI")

@@ -23,7 +23,7 @@ from rmqcli.codec.errors import CorruptionError
 from rmqcli.codec.layout import Buffer, fused
 
 PRECISION_MS: Final = 1000
-SLOTS: Final = 2 * 7 * 86400
+SLOTS: Final = 2 * 7 * 86400  # Java's broker does not start with a wheel of another length
 NO_POSITION: Final = -1
 DEFAULT, ROLL, DELETE = 1, 2, 4
 """Bits of the magic of a unit: `ROLL` waits longer than its slot, `DELETE` recalls another message."""

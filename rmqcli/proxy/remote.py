@@ -79,6 +79,7 @@ NORMAL = MessageType.NORMAL.name
 KEPT_SECONDS: Final = 20.0
 """Time for which settings of groups and topics are used before they are read again."""
 MOST_KEPT: Final = 16_384
+# The route of each known topic is read again every 30 s, so made-up names would cost ever more.
 MOST_TOPICS: Final = 16_384
 AVOIDED_SECONDS: Final = 3.0
 """Time for which a broker that did not respond is not asked for messages."""

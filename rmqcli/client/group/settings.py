@@ -28,6 +28,7 @@ from rmqcli.codec.operations.clients import CHECK_CLIENT_CONFIG
 from rmqcli.codec.selector import ALL, parse_tags, tag_subscription
 
 MIB = 1024 * 1024
+# What the default of maxReconsumeTimes, -1, means in Java for orderly consumers, and for others.
 MAX_DELAY_ORDERLY = 2**31 - 1
 DEFAULT_RECONSUME_TIMES = 16
 PERSIST_INTERVAL = 5.0  # seconds; ClientConfig.persistConsumerOffsetInterval

@@ -37,7 +37,7 @@ from rmqcli.codec.receipt_handle import (
 )
 
 ANY_QUEUE = -1
-MAX_MESSAGES = 32
+MAX_MESSAGES = 32  # brokers refuse more
 BROKER_CLOCK = 0  # as bornTime: otherwise a broker whose clock is ahead of ours takes a request for outdated
 INIT_MODES = {ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET: 0, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET: 1}
 _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT)

@@ -32,6 +32,7 @@ from rmqcli.codec.property_names import MAX_PROPERTIES_LENGTH, REPLY_TYPE, TIMER
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.reply_head import SendRequest, SendTemplate
 
+# The defaults of Java's producer: maxMessageSize, compressMsgBodyOverHowmuch, compressLevel.
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
 COMPRESS_LEVEL = 5

@@ -21,6 +21,7 @@ from rmqcli.codec.message import MessageExt, PropertyName
 
 FAIR = 16
 LOCAL_RETRY = 5.0  # seconds until messages that could not be sent back are consumed again
+# Java also sends back at most 16 messages of a queue in a round, with delay level 3.
 EXPIRED_AT_ONCE = 16
 EXPIRED_LEVEL = 3
 

@@ -22,7 +22,7 @@ from rmqcli.codec.message import MessageExt
 LOCKED_AGAIN = 0.01
 CONTINUOUS = 60.0
 ANOTHER_TURN = 0.01  # seconds of pause after CONTINUOUS seconds
-LOCK_REFUSED = 3.0
+LOCK_REFUSED = 3.0  # seconds until the next attempt, as in Java; LOCKED_AGAIN if the lock was granted
 SHORTEST_SUSPEND, LONGEST_SUSPEND = 0.01, 30.0
 
 Batch = list[MessageExt]

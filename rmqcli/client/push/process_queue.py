@@ -19,8 +19,8 @@ from rmqcli.codec.codes import MASTER_ID
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 
-PULL_MAX_IDLE = 120.0
-LOCK_VALIDITY = 30.0
+PULL_MAX_IDLE = 120.0  # seconds; rocketmq.client.pull.pullMaxIdleTime
+LOCK_VALIDITY = 30.0  # seconds; rocketmq.client.rebalance.lockMaxLiveTime
 NOTHING = -1
 
 

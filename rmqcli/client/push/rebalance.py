@@ -34,7 +34,7 @@ from rmqcli.codec.operations.pop import QUERY_ASSIGNMENT
 # A broker keeps a lock for 60 s. The client trusts it for 30 s and renews it every 20 s, so the client gives it
 # up first.
 
-LOCK_INTERVAL = 20.0
+LOCK_INTERVAL = 20.0  # seconds; rocketmq.client.rebalance.lockInterval
 FIRST_LOCK = 1.0
 LOCK_TIMEOUT = 1.0
 
@@ -109,7 +109,7 @@ class Locks:
         return (await self._state.instance.broker_addresses(queue))[0]
 
 
-RELEASE = 1.0
+RELEASE = 1.0  # seconds, as Java waits for the lock that a listener holds
 
 
 class PushRebalance(Rebalance):

@@ -16,8 +16,8 @@ from rmqcli.codec.message import Message, MessageExt, PropertyName, retry_topic
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.messages import CONSUMER_SEND_MSG_BACK
 
-SEND_BACK_TIMEOUT = 5.0
-FIRST_RETRY_LEVEL = 3
+SEND_BACK_TIMEOUT = 5.0  # seconds, as in Java
+FIRST_RETRY_LEVEL = 3  # brokers count in the same way: level 3 + reconsumeTimes
 DEAD_LETTER = -1
 """The delay level that makes a broker create a dead letter at once."""
 

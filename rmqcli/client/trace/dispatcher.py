@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqcli.client.produce.producer import Producer
 
 TRACE_TOPIC = SystemTopic.TRACE
+# BATCH, LINGER, MAX_BODY, MAX_WAITING and SEND_TIMEOUT are those of Java.
 BATCH = 100
 LINGER = 0.1
 MAX_BODY = 128_000

@@ -51,6 +51,7 @@ async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> lis
         return await spans(reader, [queue], wanted)
     except* ClientError as group:
         errors = group
+    # Within except*, Python 3.11.2 would put it into another group.
     raise first_error(errors)
 
 

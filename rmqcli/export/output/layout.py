@@ -58,6 +58,7 @@ class Layout:
     columns: tuple[str, ...] | None = None
     body_text: bool = False
     sort: bool = False
+    # That of msg_id takes 1 % more CPU time and space; one of keys takes another 2 to 4 % of CPU time.
     bloom_filters: tuple[str, ...] = ("msg_id",)
     transform: Transform = NOTHING
     whole_rows: bool = False

@@ -239,6 +239,8 @@ def _s3(bucket: str, options: Mapping[str, str]) -> Any:
 
 _AWS = re.compile(r"AWS Error (\w+) during (\w+) operation: (.*)", re.DOTALL)
 _REQUEST_ID = re.compile(r" \(Request ID: .*?\)")
+# The first pattern that fits counts: S3's text for an unknown access key also names the bucket and says that
+# the key does not exist.
 _KINDS: tuple[tuple[re.Pattern[str], type[StorageError], str], ...] = tuple(
     (re.compile(pattern), kind, remedy)
     for pattern, kind, remedy in (
