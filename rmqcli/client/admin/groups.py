@@ -114,6 +114,7 @@ class GroupAdmin(Area):
 
     async def _summary(self, name: str, lost: dict[str, ClientError] | None) -> GroupSummary:
         clients, consume_type, model = 0, "", ""
+        # A copy: an error about this group alone belongs to its summary, not to `lost`.
         failures = None if lost is None else dict(lost)
         connection = await self._admin.clients.connected(name, failures)
         if connection is not None:
@@ -219,6 +220,7 @@ class GroupAdmin(Area):
         answers, failures = await gather(targets, lambda name: change(targets[name]))
         changed = tuple(name for name, known in answers.items() if known)
         if not changed and not failures:
+            # If no broker at all has the group, this raises the error that says so.
             await self.settings(group)
             text = f"{', '.join(targets)} does not know group {group}"
             raise self.absent(GroupNotFound, text, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)

@@ -248,7 +248,7 @@ def create(
     config = SubscriptionGroupConfig(group_name=group, **changed.named)
     existing.check()
     if existing.replace:
-        confirm(settings, f"replace group {group}?", yes=True)
+        confirm(settings, f"replace group {group}?", yes=True)  # asks on a protected cluster only
     change, held = with_admin(settings, lambda admin: _create(admin, config, masters, existing))
     if not change.brokers and not change.failures:
         note(f"group {group} exists already on {', '.join(held)}")
@@ -299,7 +299,7 @@ def update(group: GroupArgument, settings: Settings, changed: GroupSettings, mas
     """
     if not changed.named:
         raise usage_error("nothing to update: specify --retries, --no-consume or another setting")
-    confirm(settings, f"update group {group}?", yes=True)
+    confirm(settings, f"update group {group}?", yes=True)  # asks on a protected cluster only
     change = with_admin(settings, lambda admin: admin.groups.update(group, changed.named, **masters.named))
     if change.brokers and not settings.json:
         note_of_retries(changed)

@@ -51,6 +51,7 @@ def delete(
         settings, lambda admin: admin.topics.delete(topic, cluster=cluster, failures=failures)
     )
     left = groups
+    # Asked after the deletion: brokers of 5.3.3 delete the offsets with the topic, those of 4.9 keep them.
     if groups and not failures:
         left = with_admin(settings, lambda admin: _left(admin, topic, groups))
     if left and change.brokers:
@@ -211,7 +212,7 @@ def create(
     if existing.replace and hidden:
         confirm_hidden(settings, topic, hidden, yes=yes)
     elif existing.replace and held:
-        confirm(settings, f"replace topic {topic}?", yes=True)
+        confirm(settings, f"replace topic {topic}?", yes=True)  # asks on a protected cluster only
     change, late = with_admin(settings, lambda admin: _create(admin, topic, chosen, wanted))
     if late:
         warn(
@@ -277,7 +278,7 @@ def update(
         confirm_hidden(settings, topic, hidden, yes=yes, unreadable=_unreadable(wanted["perm"]))
         asked = bool(hidden)
     if not asked:
-        confirm(settings, f"update topic {topic}?", yes=True)
+        confirm(settings, f"update topic {topic}?", yes=True)  # asks on a protected cluster only
     change = with_admin(settings, lambda admin: admin.topics.update(topic, **wanted, **masters.named))
     show_change(settings, f"topic {topic} updated on", change)
 
