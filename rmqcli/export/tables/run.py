@@ -199,7 +199,7 @@ class TableRun:
         return self._table.has_run(self.prefix, self._state)
 
     def _look_again(self) -> None:
-        # Asked for only after `_is_there` has said that the last attempt left nothing.
+        # Called only after `_is_there` has found that the last attempt left nothing.
         self._may_be_committed = False
         before, self._state = self._state, self._table.load()
         if before is None and self._state is not None and not self._resume:
