@@ -273,9 +273,8 @@ async def test_create_topic_partly(cluster: Cluster, autojump_clock: Any) -> Non
 
 async def test_create_ordered_topic_updates_every_name_server(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
-    cluster.namesrv.replies[RequestCode.PUT_KV_CONFIG] = cluster.other.replies[RequestCode.PUT_KV_CONFIG] = (
-        ok()
-    )
+    for server in (cluster.namesrv, cluster.other):
+        server.replies |= {RequestCode.PUT_KV_CONFIG: ok(), RequestCode.GET_KV_CONFIG: refuse(22)}
     async with admin_of(cluster) as admin:
         await admin.topics.create("New", write_queues=4, order=True)
     for server in (cluster.namesrv, cluster.other):
@@ -305,6 +304,21 @@ async def test_an_ordered_topic_on_one_broker_keeps_its_queues_on_others(
         await admin.topics.create("New", write_queues=4, order=True, brokers=["broker-b"])
     put = next(c for c in cluster.other.asked if c.code == RequestCode.PUT_KV_CONFIG)
     assert (put.ext_fields or {})["value"] == value
+
+
+async def test_an_ordered_topic_keeps_the_queues_of_other_clusters_and_of_a_broker_that_is_down(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    known = ok({"value": "broker-a:8;broker-b:8;broker-z:8"})
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
+    for server in (cluster.namesrv, cluster.other):
+        server.replies |= {RequestCode.PUT_KV_CONFIG: ok(), RequestCode.GET_KV_CONFIG: known}
+    cluster.b.refuses = True
+    async with admin_of(cluster) as admin:
+        await admin.topics.create("New", write_queues=4, order=True, cluster="C1")
+        await admin.topics.create("New", write_queues=4, order=True)
+    puts = [c.ext_fields or {} for c in cluster.other.asked if c.code == RequestCode.PUT_KV_CONFIG]
+    assert [put["value"] for put in puts] == ["broker-a:4;broker-b:8;broker-z:8"] * 2
 
 
 async def test_update_keeps_the_rest(cluster: Cluster, autojump_clock: Any) -> None:

@@ -231,9 +231,10 @@ class TopicAdmin(Area):
         put, failures = await self.ask_each(targets, lambda address: self._put(address, header))
         change = TopicChange(tuple(put), failures)
         if order:
-            # The entry is replaced as a whole, so brokers that were not chosen keep their part of it.
-            layout = await self._order_layout(topic) if brokers else {}
-            layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
+            # The entry is replaced as a whole, so brokers that were not chosen, refuse or are down keep their part.
+            layout = await self._order_layout(topic) | {
+                name: f"{name}:{write_queues}" for name in change.brokers
+            }
             await self._update_name_servers(
                 PUT_KV_CONFIG,
                 PutKVConfigRequestHeader(
