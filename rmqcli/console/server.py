@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -167,7 +167,8 @@ class App:
         except _ENDED:
             return
         finally:
-            self._token.run_sync_soon(live.leave)
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(live.leave)
 
     def _call(self, work: Callable[..., Awaitable[T]], *arguments: object) -> T:
         return trio.from_thread.run(work, *arguments, trio_token=self._token)
