@@ -1,20 +1,20 @@
-# make demo: set up, then run the main job on the embedded broker; make demo-spark: with an export by Spark, too
-# make quick: set up, lint, and run the fast tests: a verdict within a minute
-# make test: set up, then lint, types, layers, and tests of every kind
-# make nightly: all tests, on four times as many random cases, with coverage; the fast ones on each other Python
-# make docs: write man pages and completions, and the reference of the library into build/reference
+# make demo: set up, then run the main commands with the embedded broker; make demo-spark: also export with Spark
+# make quick: set up, lint, and run the fast tests, within a minute
+# make test: set up, then check style, types and layers, and run tests of every kind
+# make nightly: run all tests with four times as many random cases and coverage; the fast ones on every other Python
+# make docs: write man pages and completions, and the library reference in build/reference
 # make release: build, check and try the files of a release, from a clean checkout of its tag; upload nothing
 PY := .venv/bin/python
-# One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
+# One more than the number of cores, because some tests wait for processes and clocks. More than five use much memory.
 WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 5 )))
 
-# A tenth of the tests' CPU time, and a third of their time, are calls to the disk.
+# Calls to the disk take a tenth of the tests' CPU time and a third of their elapsed time.
 MEMORY := $(shell [ "$$(df -Pk /dev/shm 2>/dev/null | awk 'END {print $$4}')" -gt 6000000 ] 2>/dev/null && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
 
-# The types of the tests, which take 40 % of mypy's time, are checked by make nightly, make types and the hook.
+# Checking the types of the tests takes 40 % of mypy's time, so only make nightly, make types and the hook do it.
 PRODUCT := -p rmqcli -p benchmarks -m tests.client.typed_program
 
-# The bytecode of the tests, of which every worker needs all.
+# Write the bytecode of the tests, all of which every worker imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-spark quick test nightly core lint types layers interpreted tests bench crash docs release clean
@@ -42,7 +42,7 @@ nightly:
 	@$(MAKE) --no-print-directory -j2 lint types layers
 	@.ci/nightly $(WORKERS)
 
-# Beside mypy, which needs one core. The compiler takes twice as long for -O3, which the tests of make nightly run.
+# Runs in parallel with mypy, which uses one core. -O3 would take twice as long; make nightly tests that.
 core:
 	@MYPYC_OPT_LEVEL=1 .ci/prepare core
 
@@ -56,7 +56,7 @@ types:
 layers:
 	.venv/bin/lint-imports
 
-# Collects all tests: their bytecode, and what Hypothesis reads in the modules, are made once instead of in each worker.
+# Collects all tests, so that bytecode and Hypothesis' data about modules are made once instead of in each worker.
 interpreted:
 	RMQ_PURE=1 $(PY) -m pytest -q -m "core and not slow"
 

@@ -22,7 +22,7 @@ except ImportError:  # in a checkout without the build tools
 
 ROOT = Path(__file__).parents[1]
 LINKED = ("codec", "broker")
-"""Packages of rmqcli whose folders stand beside it: rmqcli has links to them."""
+"""Packages of rmqcli whose folders are beside it: rmqcli contains links to them."""
 CORE = "rmqcli/codec/core"
 REQUIRES = ["mypy[mypyc]>=2.4,<3", "setuptools>=75"]
 GROUP = "rmq_core"
@@ -30,14 +30,14 @@ GROUP = "rmq_core"
 
 
 def can_compile() -> bool:
-    """Return True if there are a C compiler and Python's headers, and RMQ_PURE does not forbid their use."""
+    """Return True if there are a C compiler and Python's headers, unless RMQ_PURE is set."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     header = Path(sysconfig.get_path("include"), "Python.h")
     return os.environ.get("RMQ_PURE") != "1" and shutil.which(compiler) is not None and header.exists()
 
 
 def build(root: Path, into: Path) -> bool:
-    """Build the compiled modules into a folder, in a process of their own; return False if the compiler fails."""
+    """Build the compiled modules into a folder, in a separate process; return False if the compiler fails."""
     link(root)
     command = [sys.executable, __file__, "--build", str(into)]
     done = subprocess.run(
@@ -50,13 +50,13 @@ def build(root: Path, into: Path) -> bool:
 
 
 def run_setuptools(into: str) -> None:
-    """Translate the modules to C, and compile that, in the folder that the process runs in."""
+    """Translate the modules to C and compile them in the current folder of the process."""
     from mypyc.build import mypycify
     from setuptools import Distribution
 
     modules = sorted(str(path) for path in Path(CORE).glob("*.py") if path.name != "__init__.py")
-    # Types are checked by `make types`. Where a wheel is built few libraries are installed, so their types are
-    # ignored everywhere: a checkout then compiles as an isolated build does.
+    # Types are checked by `make types`. An isolated build of a wheel has few libraries, so types of libraries are
+    # ignored everywhere: a checkout then compiles in the same way.
     options = ["--no-site-packages", "--follow-imports=silent", "--ignore-missing-imports"]
     options += ["--no-warn-return-any", "--cache-dir", f"{into}/mypy"]
     level = os.environ.get("MYPYC_OPT_LEVEL", "3")
@@ -64,9 +64,9 @@ def run_setuptools(into: str) -> None:
         [*options, *modules], opt_level=level, debug_level="0", group_name=GROUP, target_dir=into
     )
     for extension in extensions:
-        # Sums and products of the core may leave 64 bits. setuptools drops this option of Python's if CFLAGS is set.
+        # Sums and products in the core may overflow. setuptools drops this option of Python's if CFLAGS is set.
         extension.extra_compile_args.append("-fwrapv")
-    # setup() would also read pyproject.toml, whose dynamic fields setuptools does not know.
+    # setup() would also read pyproject.toml, whose dynamic fields setuptools does not understand.
     distribution = Distribution({"name": GROUP, "packages": [], "py_modules": [], "ext_modules": extensions})
     distribution.script_args = [
         "-q",
@@ -81,14 +81,14 @@ def run_setuptools(into: str) -> None:
 
 
 def link(root: Path) -> None:
-    """Make the links, which a source distribution does not have."""
+    """Create the links, which a source distribution does not contain."""
     for name in LINKED:
         if not (root / "rmqcli" / name).exists():
             (root / "rmqcli" / name).symlink_to(f"../{name}", target_is_directory=True)
 
 
 def linked_sources(root: Path) -> dict[str, str]:
-    """Return the files of the linked packages, and where a wheel has them."""
+    """Return the files of the linked packages, and their paths in a wheel."""
     paths = (path for name in LINKED for path in (root / name).rglob("*"))
     return {
         str(path): f"rmqcli/{path.relative_to(root)}"
@@ -101,7 +101,7 @@ class CoreHook(BuildHookInterface):  # type: ignore[misc, valid-type]
     """Adds the packages beside rmqcli, and the compiled modules, to a wheel."""
 
     def dependencies(self) -> list[str]:
-        """Return what the build needs."""
+        """Return the dependencies of the build."""
         return REQUIRES if self.target_name == "wheel" and can_compile() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -123,12 +123,12 @@ class CoreHook(BuildHookInterface):  # type: ignore[misc, valid-type]
             build_data["infer_tag"] = True
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was built."""
+        """Remove the built files."""
         shutil.rmtree(getattr(self, "folder", ""), ignore_errors=True)
 
 
 def in_place() -> None:
-    """Compile into the checkout, or remove what was compiled there before."""
+    """Compile into the checkout, or remove modules that were compiled there before."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     for old in (*ROOT.glob(f"{GROUP}*{suffix}"), *ROOT.glob(f"{CORE}/*{suffix}")):
         old.unlink()

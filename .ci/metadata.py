@@ -19,7 +19,7 @@ RELATIVE = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?!https?:|#|mailto
 
 
 def absolute(text: str, address: str, version: str) -> str:
-    """Return a page of Markdown without relative links, which would lead nowhere on an index."""
+    """Return a Markdown page without relative links, which would be broken on an index."""
 
     def replace(link: re.Match[str]) -> str:
         if not address:

@@ -19,15 +19,15 @@ MODULES = (
 
 
 def read(name: str) -> pdoc.doc.Module:
-    """Return a public module with all of its names."""
+    """Return a public module with all its names."""
     module = importlib.import_module(name)
     for public in module.__all__:
-        getattr(module, public)  # pdoc reads the dictionary, to which a lazy name is added by its first use
+        getattr(module, public)  # pdoc reads the dictionary, to which first use adds a lazy name
     page = pdoc.doc.Module(module)
     tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     for home, public in [(node.module or "", alias.name) for node in imports for alias in node.names]:
-        # pdoc reads the docstring of a variable from the source of the page, not of the module that it is from.
+        # pdoc reads the docstring of a variable from the module of the page, not from the one that defines it.
         if isinstance(shown := page.get(public), pdoc.doc.Variable) and public in module.__all__:
             own = pdoc.doc.Module(importlib.import_module(home)).get(public)
             shown.docstring = own.docstring if own else ""
@@ -35,8 +35,8 @@ def read(name: str) -> pdoc.doc.Module:
 
 
 def write(folder: Path) -> None:
-    """Write a page for each public module, an index, and the index of the search."""
-    # Types that are imported for type checkers only are shown as they are written.
+    """Write a page for each public module, an index, and the search index."""
+    # Types that are imported only for type checkers are shown as written.
     warnings.filterwarnings("ignore", "Error parsing type annotation", UserWarning)
     pdoc.render.configure(docformat="markdown", show_source=False)
     pages = {name: read(name) for name in MODULES}
