@@ -1,7 +1,7 @@
-"""Assertions for tests that run a cluster: messages that should arrive, dead letters, and what is unread.
+"""Assertions for tests that run a cluster: expected messages, dead letters, and lag.
 
 They work with any cluster that has a `namesrv`, such as the fixture `rmq_cluster`, in tests of any kind. They
-wait: an asyncio test calls them with `asyncio.to_thread`, a trio test with `trio.to_thread.run_sync`.
+block: an asyncio test calls them with `asyncio.to_thread`, a trio test with `trio.to_thread.run_sync`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def lag(cluster: HasNameServer, group: str, topic: str | None = None) -> int:
 def _new_messages(
     consumer: PullConsumer, topic: str, offsets: dict[MessageQueue, int]
 ) -> Iterator[MessageExt]:
-    """Yield the messages from `offsets` on, by queue, and move those; a topic that does not exist has none."""
+    """Yield the messages from `offsets` on, by queue, and advance these; a topic that does not exist has
+    none.
+    """
     try:
         queues = consumer.message_queues(topic)
     except NotFound:

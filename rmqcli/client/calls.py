@@ -1,4 +1,4 @@
-"""Calls of async functions in tasks that are used again, because starting a task costs as much as a send.
+"""Calls of async functions in reused tasks, because starting a task costs as much as a send.
 
 `Calls` belongs to one trio run, and only its thread uses it.
 """
@@ -56,7 +56,7 @@ class Calls:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, started: Callable[[], object], end: trio.Event) -> None:
-        """Carry out calls until `end` is set; then cancel those that still run."""
+        """Carry out calls until `end` is set; then cancel those still running."""
         try:
             async with trio.open_nursery() as self._nursery:
                 started()

@@ -90,7 +90,7 @@ class UsedAfterFork(InvalidRequest):
 
 
 class TlsProblem(Enum):
-    """The ways in which TLS can make a connection fail. Each has a remedy.
+    """The ways in which a TLS connection can fail. Each has a remedy.
 
     ```python
     try:
@@ -171,8 +171,7 @@ class NoNameServer(ConnectionFailed):
 class NoBrokers(ConnectionFailed):
     """No broker is registered with the name server at `address`.
 
-    A name server forgets a broker as soon as its connection ends, and with it the topics that only this
-    broker had.
+    A name server forgets a broker, and the topics that only this broker had, as soon as its connection ends.
 
     ```python
     try:
@@ -188,7 +187,7 @@ class NoBrokers(ConnectionFailed):
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a rounded text, such as `2 s`: the rest of a timeout is shown as given, not as 1.99902."""
+    """Return rounded text, such as `2 s`: the remainder of a timeout is shown as given, not as 1.99902."""
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.2g} s"
 
 
@@ -222,7 +221,7 @@ except UNREACHED as error:
 
 
 class UnexpectedReply(ClientError):
-    """Bytes from `address` that are not of the protocol, or a reply that does not fit its operation.
+    """Bytes from `address` that do not belong to the protocol, or a reply that does not match its operation.
 
     ```python
     try:

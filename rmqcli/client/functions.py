@@ -16,11 +16,13 @@ from rmqcli.codec.message_queue import MessageQueue
 Item = TypeVar("Item")
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 BETWEEN = ("rmqcli.", "trio.", "outcome.")
-"""Modules whose frames stand between a task and a function of the application."""
+"""Modules whose frames are between a task and a function of the application."""
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return True if the function is async, also if wrapped by a partial or as `__call__` of an object."""
+    """Return True if the function is async, even if it is wrapped by a partial or is the `__call__` of an
+    object.
+    """
     inner = function.func if isinstance(function, partial) else function
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(type(inner), "__call__", None)  # noqa: B004  an object whose call is async

@@ -27,7 +27,7 @@ _NOT_A_NAME = re.compile(r"[/\x00-\x1f\x7f]|^\.{0,2}$")
 def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
     """Return `ip@instance[@unit]`.
 
-    Raises InvalidRequest for names that a folder of offsets files cannot have.
+    Raises InvalidRequest for names that cannot be used for a folder of offset files.
     """
     for kind, name in (("instance_name", instance_name), ("unit_name", unit_name)):
         if name is not None and _NOT_A_NAME.search(name):
@@ -36,7 +36,7 @@ def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
 
 
 def check_group_name(group: str, forbidden: str) -> None:
-    """Raise InvalidRequest for an invalid name, and for the one that Java's clients refuse."""
+    """Raise InvalidRequest for an invalid name, and for the name that Java's clients refuse."""
     if group == forbidden:
         raise InvalidRequest(f"the group name {forbidden} is not allowed")
     valid(check_group, group)
@@ -46,7 +46,7 @@ def check_group_name(group: str, forbidden: str) -> None:
 # `ClientConfig`).
 #
 # An application uses short names, brokers and name servers know long names. System names have no long form.
-# `%RETRY%` and `%DLQ%` stay in front: `%RETRY%NAMESPACE%group`.
+# `%RETRY%` and `%DLQ%` come first: `%RETRY%NAMESPACE%group`.
 
 SEPARATOR = "%"
 
@@ -64,7 +64,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def without_namespace(name: str) -> str:
-    """Return the short name, whatever the namespace."""
+    """Return the short name, regardless of the namespace."""
     prefix, rest = _parts(name)
     before, separator, short = rest.partition(SEPARATOR)
     return prefix + short if separator and before and not _is_system(name) else name

@@ -58,7 +58,7 @@ _counter = itertools.count()
 
 
 def _clock_of_run() -> Callable[[], float]:
-    """Return the clock of the trio run. Raises InvalidRequest outside of one, as under asyncio."""
+    """Return the clock of the trio run. Raises InvalidRequest outside a trio run, such as under asyncio."""
     try:
         return trio.lowlevel.current_clock().current_time
     except RuntimeError:
@@ -221,7 +221,7 @@ class ClientInstance:
 
     @property
     def lasting_id(self) -> str:
-        """The client id that the next process will have as well, for offsets files.
+        """The client id that the next process will also have, for offset files.
 
         The default name is DEFAULT.
         """
@@ -271,7 +271,7 @@ class ClientInstance:
         *,
         timeout: float | None = None,
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """Return the typed reply; None stands for a header or body that the operation does not have.
+        """Return the typed reply, with None for a header or body that the operation does not have.
 
         Raises BrokerRefused for an error code, UnexpectedReply for a reply that cannot be decoded, and the
         errors of `Link.request`.
@@ -343,7 +343,7 @@ class ClientInstance:
         return [table[broker_id] for broker_id in ids]
 
     def not_in_route(self, remark: str) -> NotFound:
-        """Return the error for what the route of a topic lacks; no server has said so."""
+        """Return the error for something missing from the route of a topic, which no server has reported."""
         return NotFound(
             ResponseCode.QUERY_NOT_FOUND,
             remark,

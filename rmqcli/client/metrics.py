@@ -1,4 +1,4 @@
-"""Metrics of clients as plain values: totals since the client was created, and what is there now."""
+"""Metrics of clients as plain values: totals since the client was created, and current numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class ProducerMetrics(NamedTuple):
 
     `sends`: the number of sends that have ended. `seconds`: their total duration. `sent`: acknowledged
     messages, and oneway ones that were written. `failed`: messages of sends that raised an error or were
-    cancelled after they had been checked. `retried`: attempts after the first of each send. `in_flight`:
-    the number of sends that run. `reconnects`: connections that replaced a lost one, of all clients of the
+    cancelled after they had been checked. `retried`: attempts after the first of each send. `in_flight`: the
+    number of running sends. `reconnects`: connections that replaced a lost one, of all clients of the
     instance.
 
     ```python
@@ -35,10 +35,10 @@ class ConsumerMetrics(NamedTuple):
     """The metrics of a push or lite pull consumer.
 
     `calls`: the number of calls of the listener that have ended, or of polls that returned messages.
-    `seconds`: their total duration. `consumed`: messages that the listener accepted, or that polls
-    returned. `failed`: messages that the listener did not accept, each time. `waiting`: messages that were
-    pulled and not consumed yet. `lag`: messages at the brokers and here that are not consumed yet, as of
-    the last pull of each queue of this consumer. `reconnects`: connections that replaced a lost one, of all
+    `seconds`: their total duration. `consumed`: messages that the listener accepted, or that polls returned.
+    `failed`: messages that the listener did not accept, counted each time. `waiting`: messages that were
+    pulled and not consumed yet. `lag`: messages at the brokers and here that are not consumed yet, as of the
+    last pull of each queue of this consumer. `reconnects`: connections that replaced a lost one, of all
     clients of the instance.
 
     ```python
@@ -62,7 +62,7 @@ class ConsumerMetrics(NamedTuple):
 
 
 class SendCounts:
-    """The totals of one producer. Its thread writes them; others may read."""
+    """The totals of one producer. Its thread writes them; other threads may read them."""
 
     __slots__ = ("ended", "failed", "messages", "retried", "running", "seconds")
 

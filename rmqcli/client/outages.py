@@ -1,8 +1,8 @@
-"""Reports once that something does not work, and once that it works again.
+"""Reports once that something has failed, and once that it works again.
 
 All queues of a broker fail together, and each is tried every few seconds, so ten seconds without a broker
-would fill hundreds of lines. A lost broker is therefore one warning, whatever fails because of it, and its
-return is another. Any other failure of a queue is reported once until the queue works again.
+would fill hundreds of lines. A lost broker therefore causes one warning, no matter what fails because of it,
+and its return another. Any other failure of a queue is reported once until the queue works again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Outages:
 
 
 def _is_new_to(error: ClientError) -> bool:
-    """Return True if the group is unknown to a broker, as after its return until the next heartbeat."""
+    """Return True if the group is unknown to a broker, as it is between the broker's return and the next
+    heartbeat.
+    """
     return isinstance(error, BrokerRefused) and error.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 

@@ -2,8 +2,8 @@
 
 Handlers are registered for an operation and a group, so that each client of an instance gets the requests of
 its group. Requests without a group in their header (39, 326) go to every handler of the operation; each
-handler tells from the body whether it is addressed. The first reply that is not None is sent. A request for a
-group without a member here is refused with 1.
+handler determines from the body whether it is addressed. The first reply that is not None is sent. A request
+for a group without a member here is refused with 1.
 """
 
 from __future__ import annotations

@@ -34,10 +34,9 @@ class SendStatus(Enum):
 class SendResult(NamedTuple):
     """An acknowledged message or batch (Java `SendResult`).
 
-    `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, made of its host and the position. Both are
+    `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, composed of its host and the position. Both are
     comma-joined for a batch, whose `queue_offset` is that of the first message. `trace_on`: the broker
-    accepts traces. `recall_handle` is given to `Producer.recall` to take back a message that waits for its
-    time.
+    accepts traces. Pass `recall_handle` to `Producer.recall` to take back a message that is not due yet.
 
     ```python
     result = await producer.send(Message.of("orders", b"hello"))

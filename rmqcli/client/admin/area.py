@@ -76,7 +76,7 @@ class Area:
     ) -> dict[str, Answer]:
         """Return the replies by broker name.
 
-        Collects failures in `failures`; if that is None, raises the first one.
+        Collects failures in `failures`; if it is None, raises the first failure.
 
         Skips brokers that `failures` lists as unreachable, because each would cost its timeout again. If it
         lists all of them, raises the first of these errors.

@@ -113,7 +113,7 @@ class BrokerAdmin(Area):
     async def lags(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> list[BrokerLag]:
-        """Return every queue of several brokers with offsets of a group (code 317), in the order of the
+        """Return every queue with offsets of a group on several brokers (code 317), in the order of the
         brokers.
 
         Brokers list write queues. If a topic has more read queues, which its groups have yet to drain, these
@@ -201,8 +201,8 @@ class BrokerAdmin(Area):
         """Move the clocks of test brokers forward: of `rmq up` without a kept store, and of embedded clusters
         (code 31001).
 
-        What is due by then happens at once: timers, delay levels, invisible messages, checks of transactions.
-        Other brokers refuse with NotSupported.
+        Everything due by then happens at once: timers, delay levels, invisible messages, checks of
+        transactions. Other brokers refuse with NotSupported.
         """
         return await self.change(
             seats, ADVANCE_CLOCK, AdvanceClockRequestHeader(milliseconds=milliseconds), None
@@ -217,9 +217,7 @@ class BrokerAdmin(Area):
         return await self.change(seats, _CLEANING[what], None, None)
 
     async def summaries(self) -> list[BrokerSummary]:
-        """Return every address of every broker, sorted, with its runtime table or the error of requesting
-        it.
-        """
+        """Return every address of every broker, sorted, with its runtime table or the error of the request."""
         info = await self.cluster_info()
         seats = sorted(
             (data.cluster, name, broker_id, address)
@@ -233,7 +231,7 @@ class BrokerAdmin(Area):
 def _lacks(table: Mapping[MessageQueue, object], reads: Mapping[tuple[str, str], int]) -> bool:
     """Return True if a topic may have queues that are missing here.
 
-    That is so if there are fewer queues than read queues on the broker, or none at all.
+    This is the case if there are fewer queues than read queues on the broker, or none at all.
     """
     one = next(iter(table), None)
     return one is None or len(table) < reads.get((one.topic, one.broker_name), 0)

@@ -48,7 +48,7 @@ class ControllerAdmin(Area):
         return address if found.is_leader else found.controller_leader_address or address
 
     async def replicas(self, address: str, brokers: Collection[str]) -> dict[str, ReplicasInfo]:
-        """Return the replicas of each broker, in sync and not in sync (code 1006 to the leader)."""
+        """Return the replicas of each broker, in sync or not (code 1006 to the leader)."""
         leader = await self.leader(address)
         answer = await self.instance.ask(leader, CONTROLLER_GET_SYNC_STATE_DATA, None, list(brokers))
         return dict(answer.body.replicas_info_table)
@@ -104,12 +104,10 @@ class ReplicationAdmin(Area):
     async def epochs(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, EpochEntryCache]:
-        """Return the parts of the log with the masters that wrote them (code 1007); only with a
-        controller.
-        """
+        """Return the parts of the log with the masters that wrote them (code 1007); requires a controller."""
         return await self.bodies(seats, GET_BROKER_EPOCH_CACHE, None, failures)
 
     async def set_master_flush_offset(self, seats: Mapping[str, str], offset: int) -> TopicChange:
-        """Tell slaves the offset up to which their master has flushed (code 908). A master ignores it."""
+        """Notify slaves of the offset up to which their master has flushed (code 908). A master ignores it."""
         header = ResetMasterFlushOffsetHeader(master_flush_offset=offset)
         return await self.change(seats, RESET_MASTER_FLUSH_OFFSET, header, None)

@@ -26,7 +26,7 @@ from rmqcli.codec.operations.operation import Answer
 from rmqcli.codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 
 OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
-"""Fields of SubscriptionGroupConfig that commands set and brokers keep from 5.0 on, with Java's names."""
+"""Fields of SubscriptionGroupConfig that commands set and brokers since 5.0 store, with Java's names."""
 
 OffsetTables = tuple[
     dict[str, Answer[None, ConsumerOffsetSerializeWrapper]],
@@ -35,7 +35,7 @@ OffsetTables = tuple[
 
 
 def _is_pop_retry(name: str, groups: Container[str], topics: Container[str]) -> bool:
-    """Return whether a retry topic is that of a group and a topic (POP): `GROUP_TOPIC`, or `GROUP+TOPIC`."""
+    """Return True if a retry topic belongs to a group and a topic (POP): `GROUP_TOPIC`, or `GROUP+TOPIC`."""
     return any(
         name[:end] in groups and name[end + 1 :] in topics for end, sign in enumerate(name) if sign in "_+"
     )

@@ -171,7 +171,7 @@ class MessageAdmin(Area):
 
 
 def _worth_telling(failures: Mapping[str, ClientError]) -> dict[str, ClientError]:
-    """Return the failures of topics, except those that have no queue any more or that nobody may read."""
+    """Return the failures of topics, except topics that no longer have queues or that nobody may read."""
     return {topic: error for topic, error in failures.items() if not isinstance(error, NotFound)}
 
 
@@ -188,8 +188,8 @@ def offset_id_address(msg_id: str) -> str | None:
 
 # Tells which groups consumed a message (Java `DefaultMQAdminExtImpl.messageTrackDetail`).
 #
-# A broker keeps no record of it: the offset of a group in the queue of the message says whether the group is
-# past it. Unlike Java, a group without clients that is past the message counts as having consumed it.
+# A broker keeps no record of this: the offset of a group in the queue of the message shows whether the group
+# is past it. Unlike Java, a group without clients that is past the message counts as having consumed it.
 
 
 class TrackType(Enum):

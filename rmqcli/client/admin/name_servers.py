@@ -55,9 +55,7 @@ class NameServerAdmin(Area):
         return await self.change(self._chosen(servers), UPDATE_NAMESRV_CONFIG, None, dict(values))
 
     async def entries(self, namespace: str, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
-        """Return the key-value entries of a namespace (code 219); empty for a server that does not have
-        it.
-        """
+        """Return the key-value entries of a namespace (code 219); empty if a server does not have it."""
         header = GetKVListByNamespaceRequestHeader(namespace=namespace)
 
         async def ask(address: str) -> dict[str, str]:
@@ -91,7 +89,7 @@ class NameServerAdmin(Area):
         return await self.change(self._chosen(servers), PUT_KV_CONFIG, header, None)
 
     async def delete_entry(self, namespace: str, key: str, *, servers: Collection[str] = ()) -> TopicChange:
-        """Delete an entry (code 102). A server that does not have it is no error."""
+        """Delete an entry (code 102). It is not an error if a server does not have it."""
         header = DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         return await self.change(self._chosen(servers), DELETE_KV_CONFIG, header, None)
 

@@ -229,7 +229,7 @@ class OffsetAdmin(OffsetCalls, Area):
         """Return the effect of a reset on every queue, limited to existing offsets. Does not change anything.
 
         `queue_id` selects that queue of every broker, `queues` exactly these. Raises NotFound if the topic
-        has none of them. Running clients are asked for their positions, which they commit only every few
+        has none of them. Running clients are queried for their positions, which they commit only every few
         seconds. Raises OnlineResetUnsupported if they cannot be moved to the target.
         """
         from rmqcli.client.admin.resets import Resets
@@ -260,7 +260,7 @@ def _next_message(span: QueueTimeSpan, now_ms: int) -> NextMessage:
 # The ends of queues that a broker leaves out of its statistics of a topic.
 #
 # GET_TOPIC_STATS_INFO (202) of 4.9 lists the write queues only. While a topic has more read queues than write
-# queues, which is how one takes queues out of use, those that consumers have yet to empty are missing there.
+# queues, to take queues out of use, the queues that consumers have yet to drain are missing there.
 
 
 def every_queue(topic: str, data: TopicRouteData) -> list[MessageQueue]:

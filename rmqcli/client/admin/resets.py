@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 # Confirmation that running consumers have moved to the offsets of a reset.
 #
 # A client that moves commits the new offset once, then its progress from there with every pull, perhaps
-# milliseconds later. Java's clients first wait 10 s for listeners, ours until these have ended. So a queue has
-# moved when its offset is the new one, or lies between the new and the old one. Whose offset that is depends on
-# the broker. One of 4.x writes nothing itself: its committed offset is that of a client. One of 5.x writes the
-# new offset at once, whatever its clients do, and a client that does not see the reset overwrites it seconds
-# later: only the position of the client counts, as it reports it (307, else 223). Clients that pop hold no queue,
-# and nobody overwrites the offset of the broker: its reply proves the reset, even if they consume again at once.
-# Those of gRPC report no queues; the broker says that they pop (203).
+# milliseconds later. Java's clients first wait 10 s for listeners, ours until these have ended. So a queue
+# has moved when its offset is the new one, or is between the new and the old one. Whose offset that is
+# depends on the broker. One of 4.x writes nothing itself: its committed offset is that of a client. One of
+# 5.x writes the new offset at once, whatever its clients do, and a client that does not see the reset
+# overwrites it seconds later: only the position of the client counts, as it reports it (307, else 223).
+# Clients that pop hold no queue, and nobody overwrites the offset of the broker: its reply proves the reset,
+# even if they consume again at once. gRPC clients report no queues; the broker reports that they pop (203).
 #
-# A short replay may be over before the first look; the offset is then the old one again, and only the owner of
-# the queue has evidence: it has consumed there since the reset, although it had reached the end before and no
-# message was added. (The owner's position is ahead of the broker's by some seconds.)
+# A short replay may be over before the first poll; the offset is then the old one again, and only the owner
+# of the queue has evidence: it has consumed there since the reset, although it had reached the end before and
+# no message was added. (The owner's position is ahead of the broker's by some seconds.)
 
 POLL = 0.5  # seconds between two reads of the offsets
 Failures = dict[MessageQueue, ClientError]
@@ -156,7 +156,7 @@ def _consumed_since(before: Activity, now: Activity) -> bool:
 
 
 def _had_all(reset: QueueReset, before: Activity | None) -> bool:
-    """Return True if any message that the owner consumes after the reset must be a replay."""
+    """Return True if any message that the owner consumes after the reset must be a replayed one."""
     return before is not None and before.offset == reset.max_offset > reset.new
 
 
@@ -361,7 +361,7 @@ class Resets:
         await gather_all(behind, lambda queue: self._offsets.commit(queue, positions[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
-        """Return True if the configuration of a broker (26) says that it resets single queues.
+        """Return True if the configuration of a broker (26) shows that it resets single queues.
 
         Returns False if the configuration cannot be read.
         """

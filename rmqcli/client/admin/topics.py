@@ -78,7 +78,7 @@ class TopicAdmin(Area):
         return (await self.instance.routes.read(topic, self.instance.timeout)).data
 
     async def masters(self, topic: str) -> dict[str, str]:
-        """Return broker name → address for each broker of a topic: the master, or the slave with the least
+        """Return broker name → address for each broker of a topic: the master, or the slave with the lowest
         id.
         """
         route = await self.instance.route(topic)
@@ -133,8 +133,8 @@ class TopicAdmin(Area):
     ) -> dict[str, dict[str, int]]:
         """Return how many timer messages wait for each topic, by broker name (code 61).
 
-        `seats` are addresses by broker name; default: all masters. Brokers that refuse are left out, as those
-        of 4.9, which have no timers.
+        `seats` are addresses by broker name; default: all masters. Brokers that refuse are left out, such as
+        those of 4.9, which have no timers.
         """
 
         async def ask(address: str) -> dict[str, int] | None:
@@ -221,7 +221,7 @@ class TopicAdmin(Area):
     ) -> TopicChange:
         """Create the topic, or overwrite its settings, on the given masters, those of a cluster, or all.
 
-        `attributes` is text of 5.x, `+key=value,-key`. `order` also stores the queue layout in the name
+        `attributes` is a string of 5.x, `+key=value,-key`. `order` also stores the queue layout in the name
         servers.
         """
         valid(check_topic, topic)

@@ -52,7 +52,8 @@ class UpkeepAdmin(Area):
     async def set_cold_limit(self, seats: Mapping[str, str], group: str, size: int) -> TopicChange:
         """Limit the bytes of cold data that a group may read per second (code 2001).
 
-        The limits are read back. Raises NotSupported for a broker that accepted one and keeps none.
+        The limits are read back. Raises NotSupported for a broker that accepted a limit but does not store
+        it.
         """
         values = {group: str(size)}
         valid(encode_properties_text, values)

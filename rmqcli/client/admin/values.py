@@ -109,8 +109,8 @@ class NextMessage(NamedTuple):
 class QueueLag(NamedTuple):
     """One queue of a group. `consumer_offset` is None if nothing is committed.
 
-    `broadcasting`: each client keeps its offset itself, so the one at the broker says nothing. `in_flight`:
-    messages of the lag that clients have, pulled or popped, and have not consumed; None for brokers of 4.x.
+    `broadcasting`: each client keeps its offset itself, so the broker's is meaningless. `in_flight`: messages
+    of the lag that clients have, pulled or popped, and have not consumed; None for brokers of 4.x.
 
     ```python
     (queue,) = await admin.offsets.lags("billing", "orders")

@@ -2,9 +2,9 @@
 
 The run starts with the first client of the loop and ends with the last. Trio and asyncio take turns in one
 thread, so a call costs no lock and no wake-up of another thread; trio's wait for sockets uses a thread while
-nothing else runs. A task of the loop keeps the run: asyncio.run, which cancels all tasks in the end, closes
-clients that are still open. Clients of a loop that was closed without that are closed when the thread opens
-clients on another loop, at the latest at the exit of the interpreter, within EXIT seconds.
+nothing else runs. A task of the loop owns the run: asyncio.run, which cancels all tasks at the end, closes
+clients that are still open. Clients of a loop that was closed in another way are closed when the thread opens
+clients on another loop, or at the latest when the interpreter exits, within EXIT seconds.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Guest:
         _guest.set(self)
         await self._calls.run(partial(self._started.set_result, None), self._end)
 
-    # The loop gets only the request to do the next job: a loop that is closed drops what it was given, and trio
-    # cannot go on without its next tick.
+    # The loop gets only the request to do the next job: a closed loop drops its callbacks, and trio cannot
+    # continue without its next tick.
 
     def _soon(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
@@ -78,11 +78,11 @@ class Guest:
             self.loop.call_soon_threadsafe(self._work)
 
     def _work(self) -> None:
-        with suppress(Empty):  # `finish` has done the job
+        with suppress(Empty):  # `finish` has already done the job
             self._jobs.get_nowait()()
 
     def finish(self) -> None:
-        """Close all clients without the loop, which runs no more."""
+        """Close all clients without the loop, which no longer runs."""
         log.warning("an event loop ended before its clients were closed: they are closed now")
         self.finishing = True
         until = time.monotonic() + EXIT
@@ -197,14 +197,14 @@ class OpenClient:
         self.guest: Guest
 
     async def open(self) -> None:
-        """Enter the client. Raises what its `__aenter__` raises."""
+        """Enter the client. Raises the errors of its `__aenter__`."""
         self.guest = await _guest_of(self.loop)
         self.guest.lives.add(self)
         opened = self.loop.create_future()
         await self._until(opened, partial(self._life.run, partial(settle, opened, None, None)))
 
     async def close(self, error: BaseException | None) -> None:
-        """Leave the client; `error` is what ended the block."""
+        """Leave the client; `error` is the exception that ended the block."""
         self.begin_close(error)
         await self._until(self._over)
 
@@ -276,7 +276,7 @@ def on_loop(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]
             trio.lowlevel.reschedule(task, result)
 
         def abort(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            if guest.finishing:  # the loop runs no more
+            if guest.finishing:  # the loop no longer runs
                 return trio.lowlevel.Abort.SUCCEEDED
             cancelled.append(raise_cancel)
             running.cancel()

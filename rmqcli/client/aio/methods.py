@@ -26,7 +26,7 @@ TrioT = TypeVar("TrioT", bound=TrioClient)
 def hosted(
     method: Callable[Concatenate[Any, P], Awaitable[T]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return the method for asyncio of an async method."""
+    """Return the asyncio version of an async method."""
 
     @wraps(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -39,7 +39,7 @@ def hosted(
 def carried(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return the method for asyncio of an async method whose coroutine can be detached."""
+    """Return the asyncio version of an async method whose coroutine can be detached."""
 
     @wraps(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -50,7 +50,7 @@ def carried(
 
 
 def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method for asyncio of a plain method."""
+    """Return the asyncio version of a plain method."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -60,12 +60,14 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
 
 def hostable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what a trio client can call: an async function runs on the loop, a plain one as it is."""
+    """Return a function that a trio client can call: an async function runs on the loop, a plain one
+    unchanged.
+    """
     return on_loop(function) if is_async(function) else function
 
 
 def documented(method: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator of a method that has the docstring of the trio method."""
+    """Return a decorator that gives a method the docstring of the trio method."""
 
     def decorate(function: F) -> F:
         function.__doc__ = method.__doc__
@@ -77,7 +79,7 @@ def documented(method: Callable[..., Any]) -> Callable[[F], F]:
 class Client(Generic[TrioT]):
     """Base of the clients for asyncio. Any number of tasks of one loop may use one at the same time.
 
-    `async with` opens a client and closes it; `open` and `close` do so where there is no block.
+    `async with` opens and closes a client; `open` and `close` do so without a block.
     """
 
     def __init__(self, client: TrioT) -> None:
@@ -85,7 +87,7 @@ class Client(Generic[TrioT]):
         self._open: OpenClient | None = None
 
     async def open(self) -> Self:
-        """Connect and start the background tasks. A client is opened once."""
+        """Connect and start the background tasks. A client can be opened only once."""
         if self._open is not None:
             raise InvalidRequest("a client is opened once")
         self._open = OpenClient(self._context())
@@ -93,7 +95,7 @@ class Client(Generic[TrioT]):
         return self
 
     async def close(self) -> None:
-        """Do what leaving the `async with` block does. A second call does nothing."""
+        """Close the client, as at the end of an `async with` block. A second call does nothing."""
         await self._close(None)
 
     async def __aenter__(self) -> Self:
@@ -105,7 +107,7 @@ class Client(Generic[TrioT]):
         await self._close(error)
 
     def _context(self) -> Any:
-        """Return what is entered in the guest run."""
+        """Return the context manager that is entered in the guest run."""
         return self._trio
 
     @property

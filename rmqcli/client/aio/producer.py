@@ -62,9 +62,9 @@ class BaseProducer(Client[ProducerT], Traceable):
         """Send in the background; wait only while `in_flight` sends are running.
 
         The future gets the SendResult, or the exception that `send` would have raised. Messages may overtake
-        each other. Cancelling the future prevents only a send that has not begun. On leaving the `async with`
-        block normally, all sends are awaited. On leaving it by an exception or a cancellation, they are
-        cancelled, and so are their futures: the messages may or may not have been stored.
+        each other. Cancelling the future prevents only a send that has not begun. If the `async with` block
+        ends normally, all sends are awaited. If an exception or a cancellation ends it, they are cancelled,
+        as are their futures: the messages may or may not have been stored.
         """
         guest, soon = self._guest, self._soon
         while len(soon.unsettled) >= self._limit:

@@ -1,4 +1,4 @@
-"""The life of a client that is opened and closed from outside of trio."""
+"""The lifetime of a client that is opened and closed from outside trio."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import trio
 
 
 class Life:
-    """The life of one client: a task enters it, waits for `close`, and leaves it.
+    """The lifetime of one client: a task enters it, waits for `close`, and leaves it.
 
-    The same task does both, as nurseries demand.
+    The same task does both, as nurseries require.
     """
 
     def __init__(self, client: AbstractAsyncContextManager[object]) -> None:
@@ -34,7 +34,7 @@ class Life:
         await client.__aexit__(kind, error_of_block, None)
 
     def close(self, error: BaseException | None) -> None:
-        """Let the client be left; `error` is what ended the block of the caller."""
+        """Let the task leave the client; `error` is the exception that ended the caller's block."""
         if not self._closing.is_set():
             self._error = error
             self._closing.set()

@@ -1,4 +1,4 @@
-"""`send_soon` with futures: the sends of one producer whose futures the caller has.
+"""`send_soon` with futures: the sends of one producer, whose futures the caller holds.
 
 The caller limits how many futures are unsettled.
 """

@@ -1,6 +1,6 @@
 """Strategies that allocate the queues of a topic to the members of a group.
 
-They are those of `rmqcli.codec.allocation`, and those that need more than the two lists (Java
+They are the strategies of `rmqcli.codec.allocation`, and those that need more than the two lists (Java
 `AllocateMessageQueueStrategy`). Every member computes the same allocation from the same two lists, so each
 queue has one owner. `queues` are sorted by topic, broker and number, `clients` lexicographically; `client`
 must be one of them.
@@ -33,7 +33,7 @@ def by_config(mine: Collection[MessageQueue]) -> Allocate:
 
 
 def by_machine_room(rooms: Collection[str]) -> Allocate:
-    """Return a strategy for queues of brokers named `room@name` in one of these rooms only (MACHINE_ROOM)."""
+    """Return a strategy that uses only queues of brokers named `room@name` in these rooms (MACHINE_ROOM)."""
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
         near = [queue for queue in queues if room_of(queue) in rooms]

@@ -53,7 +53,7 @@ class OffsetCalls:
     instance: ClientInstance
     group: str = ""
     zero_if_absent: bool | None = None
-    """The reply wanted from brokers that know no offset: 0 if possible (None, as in Java), or never
+    """The preferred reply of brokers that know no offset: 0 if possible (None, as in Java), or never 0
     (False).
     """
 
@@ -292,7 +292,7 @@ class LocalFileOffsetStore(_Memory):
         with self._alone():
             # Read again under the lock: another consumer may have written since `load`.
             table = dict(known)
-            # A file that was damaged since `load` is replaced by what this consumer knows.
+            # A file that was damaged since `load` is replaced by the offsets that this consumer knows.
             with contextlib.suppress(OffsetFileDamaged):
                 table.update(self._load())
             self._replace({**table, **moved})

@@ -1,8 +1,8 @@
-"""Tells whether a queue is still the one that a consumer has read: a topic that is deleted and created again
-begins at offset 0, below the offsets of its consumers, who would skip what is stored up to there.
+"""Detects that a queue is no longer the one that a consumer has read: a topic that is deleted and created
+again begins at offset 0, below the offsets of its consumers, which would skip the messages up to there.
 
-Java's clients take the correction of the broker, which is the end of the queue. Times of messages are of the
-broker's clock, so that a message of the former queue is never younger than one of the next.
+Java's clients accept the broker's correction, which is the end of the queue. Times of messages are from the
+broker's clock, so a message of the former queue is never newer than one of the next.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLOCKS = 60_000
 
 
 class QueueLife:
-    """The knowledge of a consumer about the life of one queue.
+    """A consumer's knowledge of the lifetime of one queue.
 
     `absent_since`: when a broker or name server first reported that the topic does not exist, by the clock of
     the client (epoch ms); None while it exists.
@@ -45,7 +45,8 @@ class QueueLife:
         return low <= 0 < offset and (self.absent_since is not None or following == high < offset)
 
     def is_another(self, earliest: int) -> bool:
-        """Return True if a doubtful queue is another one: its oldest message is newer than any known before.
+        """Return True if a doubtful queue is a different one: its oldest message is newer than any known
+        before.
 
         The message, stored at `earliest` (epoch ms), must be newer than the last message read, or than the
         absence of the topic. A queue that lost its end in a power cut has older messages; the broker's

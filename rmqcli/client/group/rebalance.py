@@ -22,7 +22,7 @@ from rmqcli.codec.headers.clients import GetConsumerListByGroupRequestHeader
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
 
-MISSING_INTERVAL = 1.0  # seconds between two looks for a topic that does not exist yet
+MISSING_INTERVAL = 1.0  # seconds between two checks for a topic that does not exist yet
 
 log = logging.getLogger("rmqcli.client.group.rebalance")
 
@@ -50,7 +50,7 @@ class Rebalance(ABC):
         self._missing: set[str] = set()
         self._wake = trio.Event()
         self.begun = trio.Event()
-        """Set after the first round."""
+        """An event that is set after the first round."""
 
     @abstractmethod
     async def topics(self) -> Iterable[str] | None:

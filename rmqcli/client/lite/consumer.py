@@ -131,7 +131,7 @@ class LitePullConsumer(Client):
         return self._namespace.unwrap_queues(sorted(self._held))
 
     def metrics(self) -> ConsumerMetrics:
-        """Return what was polled until now, and what waits."""
+        """Return the totals of polled messages, and the number of waiting ones."""
         held = list(self._held.values())
         lag = sum(max(0, queue.max_offset - (queue.consumed or 0)) for queue in held)
         waiting = sum(queue.count for queue in held)

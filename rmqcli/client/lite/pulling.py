@@ -1,4 +1,4 @@
-"""The pulls of a lite consumer, suspended while enough is cached.
+"""The pulls of a lite consumer, suspended while enough messages are cached.
 
 Java: `DefaultLitePullConsumerImpl.PullTaskImpl`.
 """

@@ -1,8 +1,8 @@
-"""`SimpleConsumer`: messages that a broker lends for a time (Java `SimpleConsumer` of 5.x, over POP).
+"""`SimpleConsumer`: messages that a broker lends for a limited time (Java `SimpleConsumer` of 5.x, over POP).
 
-The topics of a consumer and their brokers are asked in turn. With one broker and one topic, the broker holds
-the request until there are messages. With several, they are asked concurrently whether they have any, because
-that lends none; so no message is lent to a request whose answer nobody awaits any more.
+Requests go to the topics of a consumer and their brokers in turn. With one broker and one topic, the broker
+holds the request until there are messages. With several, the consumer first asks them concurrently whether
+they have any, which lends none, so no message is lent to a request whose reply is no longer awaited.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ReplyT = TypeVar("ReplyT")
 
 MIN_INVISIBLE, MAX_INVISIBLE = 10.0, 12 * 3600.0  # seconds, as in Java's proxy
 MAX_AWAIT = 3600.0
-_PAUSES = IDLE[:6]  # after each time that a broker says it has messages, and then lends none
+_PAUSES = IDLE[:6]  # after each time that a broker reports messages, and then lends none
 
 
 class _Source(NamedTuple):
@@ -76,15 +76,16 @@ class _Source(NamedTuple):
 
 
 class SimpleConsumer(Client):
-    """Receives messages, each for a time, and acknowledges them one by one. Needs brokers of 5.x or of rmq.
+    """Receives messages, each for a limited time, and acknowledges them one by one. Requires brokers of 5.x
+    or rmq.
 
-    A message that is not acknowledged within its invisible duration is received again, by any member of the
-    group; `message.reconsume_times` counts that. Members share the messages of each queue, so there may be
-    more members than queues.
+    A message that is not acknowledged within its invisible duration is redelivered to any member of the
+    group; `message.reconsume_times` counts the redeliveries. Members share the messages of each queue, so
+    there may be more members than queues.
 
     `topics`: tags or a MessageSelector by topic. `await_duration`: the seconds that `receive` waits for
-    messages. `consume_from`: where a new group begins. `orderly`: a queue lends no more messages before the
-    lent ones are acknowledged or their time is over.
+    messages. `consume_from`: where a new group begins. `orderly`: a queue lends no more messages until those
+    already lent are acknowledged or their time is over.
 
     ```python
     first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -155,7 +156,7 @@ class SimpleConsumer(Client):
         messages for `invisible_duration` seconds, 10 to 43,200.
 
         If no broker has messages, raises the error of one that failed, such as NotSupported for a broker of
-        4.x. After a cancellation, messages that were lent already are received again after their time.
+        4.x. After a cancellation, messages already lent are redelivered after their invisible duration.
         """
         _check("max_messages", max_messages, 1, MAX_MESSAGES)
         _check("invisible_duration", invisible_duration, MIN_INVISIBLE, MAX_INVISIBLE)
@@ -207,7 +208,7 @@ class SimpleConsumer(Client):
         message.properties[PropertyName.POP_CK] = changed.encode()
 
     async def _sources(self, failures: list[ClientError]) -> list[_Source]:
-        """Return where to ask, beginning with another one each time. Slaves lend no messages."""
+        """Return the places to query, beginning with a different one each time. Slaves lend no messages."""
         if not self._subscriptions:
             raise InvalidRequest("no topic is subscribed")
         sources = []
@@ -262,12 +263,12 @@ class SimpleConsumer(Client):
         tags = subscription.tags
         for message in messages:
             if tags and message.tags not in tags:
-                with contextlib.suppress(ClientError):  # then it comes again
+                with contextlib.suppress(ClientError):  # then it is redelivered
                     await self.ack(message)
         return [message for message in messages if not tags or message.tags in tags]
 
     async def _told(self, sources: list[_Source], deadline: float, failures: list[ClientError]) -> bool:
-        """Wait until a broker has messages. False if none has until the deadline."""
+        """Wait until a broker has messages. Return False if none has any by the deadline."""
         poll = max(0.0, deadline - trio.current_time())
         has_messages = False
 

@@ -1,7 +1,7 @@
 """The requests of pop consumption, and the receipt handles of received messages, which the client derives from
 the reply (Java `MQClientAPIImpl.processPopResponse`). A message keeps its handle in the property POP_CK.
 
-Only the master of a broker lends messages, and takes acknowledgements.
+Only the master of a broker lends messages and accepts acknowledgements.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def pop(
     if reply.code in _NOTHING:
         return None
     answer = read_answer(POP_MESSAGE, reply, queue.broker_name)
-    # Those that a reply is too long for are received again after their time.
+    # Messages that do not fit into a reply are redelivered after their time.
     messages, _cut_at = await read_messages(answer.body, queue.broker_name)
     add_handles(messages, answer.header, queue)
     return Lent(answer.header, messages)
@@ -85,9 +85,9 @@ async def change(
     *,
     unused: bool = False,
 ) -> ReceiptHandle:
-    """Return the new handle of a message that is invisible for another time from now on. Raises ClientError.
+    """Return the new handle of a message whose invisible time now starts again. Raises ClientError.
 
-    `unused`: it was not consumed, so that brokers which know this (5.5) do not count an attempt.
+    `unused`: it was not consumed, so brokers that support this (5.5) do not count an attempt.
     """
     header = ChangeInvisibleTimeRequestHeader(
         consumer_group=group,
@@ -153,7 +153,7 @@ def add_handles(
 ) -> None:
     """Add its handle to each message. Those of retry topics get the topic of `source`.
 
-    Raises UnexpectedReply for texts that cannot be read.
+    Raises UnexpectedReply for strings that cannot be parsed.
     """
     try:
         parts = {

@@ -65,7 +65,7 @@ ResultT = TypeVar("ResultT", SendResult, str)
 
 
 class ProducerSettings(InstanceOptions, total=False):
-    """Options of a producer that has an instance of its own."""
+    """Options of a producer with a separate instance."""
 
     send_timeout: float
     retries: int
@@ -186,7 +186,7 @@ class Producer(Traceable, Client):
             await self.instance.heartbeats.leave_producer(self.group)
 
     def metrics(self) -> ProducerMetrics:
-        """Return what was sent until now, and what is being sent."""
+        """Return the totals of sent messages, and the number of sends in flight."""
         return self._counts.metrics(self.instance.pool.reconnects)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
@@ -218,7 +218,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None,
         timeout: float | None,
     ) -> Coroutine[Any, Any, SendResult]:
-        """Return the coroutine of `send`, which can be detached. Its time runs."""
+        """Return the coroutine of `send`, which can be detached. Its timeout has started."""
         deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
         return self._deliver([message], queue, selector, deadline)
 
@@ -234,10 +234,9 @@ class Producer(Traceable, Client):
         """Send in the background; wait only while `in_flight` sends are running.
 
         `callback` is called with the SendResult, or with the exception that `send` would have raised; without
-        a callback, a failure is logged. Messages may overtake each other. On leaving the producer's `async
-        with` block normally, all sends and callbacks are awaited. On leaving it by an exception or a
-        cancellation, they are cancelled: no callback is called, and the messages may or may not have been
-        stored.
+        a callback, a failure is logged. Messages may overtake each other. If the producer's `async with`
+        block ends normally, all sends and callbacks are awaited. If an exception or a cancellation ends it,
+        they are cancelled: no callback is called, and the messages may or may not have been stored.
         """
         await self.underway.room()
         send = self.delivery(message, queue, selector, timeout)
@@ -295,8 +294,8 @@ class Producer(Traceable, Client):
         properties: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> SendResult | None:
-        """Reply to a consumed request. Return None if the requesting client has disconnected: to consume the
-        request again would not help. Raises the errors of `send`.
+        """Reply to a consumed request. Return None if the requesting client has disconnected, because
+        consuming the request again would not help. Raises the errors of `send`.
         """
         try:
             return await self.send(create_reply_message(request, body, properties), timeout=timeout)
@@ -307,11 +306,11 @@ class Producer(Traceable, Client):
             return None
 
     async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
-        """Take back a message that waits for its time, given the `recall_handle` of its SendResult. Return its
+        """Take back a message that is not due yet, given the `recall_handle` of its SendResult. Return its
         message id.
 
-        The broker drops the message when it is due; success does not mean that it still waited. Raises
-        InvalidRequest for what is no handle, and the errors of `send`.
+        The broker drops the message when it is due; success does not mean that it was still waiting. Raises
+        InvalidRequest for an invalid handle, and the errors of `send`.
         """
         topic = self._namespace.wrap(topic)
         try:
@@ -433,8 +432,8 @@ class Producer(Traceable, Client):
                     outgoing.topic, deadline
                 )
                 if failure is not None and deadline <= trio.current_time():
-                    # Reading the route again took the rest of the time. Another attempt would blame a broker
-                    # that was not even asked.
+                    # Reading the route again took the remaining time. Another attempt would blame a broker
+                    # that got no request.
                     if unstored is not None:
                         return unstored
                     raise failure

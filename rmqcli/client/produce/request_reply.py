@@ -57,7 +57,7 @@ def create_reply_message(
 ) -> Message:
     """Return the reply to `request`.
 
-    Raises InvalidRequest for a message of another kind (Java `MessageUtil.createReplyMessage`).
+    Raises InvalidRequest for a message that is not a request (Java `MessageUtil.createReplyMessage`).
 
     ```python
     async def listen(messages, context):
@@ -144,7 +144,7 @@ class Requests:
     def _on_reply(self, request: PushedReply) -> RemotingCommand | None:
         """Answer PUSH_REPLY_MESSAGE_TO_CLIENT (326) with 0, or with 1 if the message cannot be read.
 
-        The answer is 0 even if no request waits. It comes later if the body is compressed.
+        The reply is 0 even if no request waits. It is sent later if the body is compressed.
         """
         try:
             message = _read_reply(request.header, bytes(request.body), self._instance.now_ms())

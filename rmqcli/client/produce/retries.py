@@ -1,4 +1,4 @@
-"""The refusals of a send that another broker may not share."""
+"""The refusals after which a send may succeed on another broker."""
 
 from __future__ import annotations
 

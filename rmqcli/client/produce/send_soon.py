@@ -1,6 +1,6 @@
 """Asynchronous sends with callbacks (Java `send(Message, SendCallback)`).
 
-A send is a detached coroutine; it gets a task once it has to wait for something else than its reply.
+A send is a detached coroutine; it gets a task once it has to wait for anything but its reply.
 
 Limit: `in_flight` concurrent sends, including their callbacks; `send_soon` waits while it is reached. Inside
 a callback it does not wait, because callbacks that all send again would wait for each other.
@@ -80,7 +80,7 @@ class _Send:
                 call.resume = self
 
     def __call__(self) -> None:
-        """Go on after the reply."""
+        """Continue after the reply."""
         assert self._call is not None
         if isinstance(self._call.answer, RemotingCommand):
             self.step()
@@ -162,7 +162,7 @@ class Underway:
         context: Context,
         *about: object,
     ) -> None:
-        """Begin a send, whatever the limit. Outside of tasks, only the thread of the run may call this.
+        """Begin a send, regardless of the limit. Outside tasks, only the thread of the run may call this.
 
         The callback gets `about` before the outcome.
         """
@@ -208,7 +208,7 @@ class Underway:
             self._in_task(send, self._await(said))
 
     def _call_back(self, send: _Send, outcome: SendResult | Exception) -> Awaitable[object] | None:
-        """Call back, unless the producer has been left. Return what is to be awaited, if anything."""
+        """Call back, unless the producer has been left. Return the awaitable of the callback, if any."""
         if not self._open:
             return None
         if send.callback is None:

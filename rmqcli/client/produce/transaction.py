@@ -2,7 +2,7 @@
 
 A half message is stored where consumers do not see it; then the local transaction runs, and its outcome is
 sent to the broker one-way. Without an outcome, or after UNKNOW, the broker asks a producer of the group after
-some seconds (`check`), repeats this, and finally discards the half message. So the check decides every half
+a few seconds (`check`), repeats this, and finally discards the half message. So the check decides every half
 message, even if this process dies.
 
 Limits: `checks_waiting` checks are queued; further ones are dropped (the broker asks again).

@@ -86,8 +86,8 @@ class Idle:
     def after(self, begun: float, step: int, *, found: bool = False) -> float:
         """Return the pause after a pull that began at `begun` (trio's clock) and advanced by `step` offsets.
 
-        A broker that filters advances by hundreds. One that goes back lags behind another, or sends wrong
-        offsets.
+        A broker that filters advances by hundreds. A broker that goes back lags behind another, or sends
+        wrong offsets.
         """
         if step < 0 and not found:
             return FAILED

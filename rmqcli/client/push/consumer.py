@@ -1,7 +1,7 @@
 """`PushConsumer`: a group member that receives messages as they arrive (Java `DefaultMQPushConsumer`).
 
 On entry, it sets up subscriptions including the retry topic, offsets and routes, sends heartbeats to all
-brokers, and rebalances. On exit, cancelled or not, it starts no more listener calls, gives running ones
+brokers, and rebalances. On exit, cancelled or not, it starts no more listener calls, gives running calls
 `grace` seconds, stores offsets, unlocks queues and unregisters the client; it waits at most LEAVE seconds for
 the replies of brokers.
 
@@ -207,7 +207,7 @@ class PushConsumer(Traceable, Client):
         return self.instance.namespace.unwrap_queues(mine)
 
     def metrics(self) -> ConsumerMetrics:
-        """Return what was consumed until now, and what waits."""
+        """Return the totals of consumed messages, and the number of waiting ones."""
         held, popped = list(self._state.queues.values()), list(self._state.popped.values())
         waiting = sum(queue.count for queue in held) + sum(queue.count for queue in popped)
         lag = sum(max(0, queue.max_offset - queue.consumed) for queue in held)
@@ -230,7 +230,7 @@ class PushConsumer(Traceable, Client):
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
         """Subscribe to a topic, or change its filter.
 
-        Brokers know of it when this returns; queues follow later.
+        Brokers know about it when this returns; queues follow later.
 
         Raises InvalidRequest, NoNameServer, BrokerRefused for a SQL92 condition that the broker does not
         accept.
@@ -259,7 +259,7 @@ class PushConsumer(Traceable, Client):
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
         """Check a subscription.
 
-        A missing topic is no error: it may be created later, and every rebalance reads its route.
+        A missing topic is not an error: it may be created later, and every rebalance reads its route.
         """
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
@@ -338,7 +338,7 @@ class PushConsumer(Traceable, Client):
             scope.cancel()
         if self._nursery is not None:
             if self._pops is not None and not failed:
-                # A broker then ends the pops that wait, which would take what is returned.
+                # A broker then ends waiting pops, which would take the returned messages.
                 await self.instance.heartbeats.leave_consumer(self.group)
                 for popped in state.popped.values():
                     self._nursery.start_soon(self._pops.release, popped)

@@ -103,7 +103,7 @@ class OrderlyService:
             return OrderlyResult.SUSPEND if result is None else OrderlyResult(result)
         except (
             Exception
-        ) as error:  # of the application, or a ValueError for the result of another kind of listener
+        ) as error:  # from the application, or a ValueError for the result of another kind of listener
             log.warning(
                 "the listener failed on %s; its queue waits",
                 batch[0].msg_id,

@@ -49,8 +49,8 @@ class Loan:
 class PopQueue(Held):
     """An assigned queue. `settled` is called with each loan whose messages the listener has finished.
 
-    `rest`: the messages that the broker has besides those that it has lent. `size`: bytes of bodies. `lanes`:
-    in an orderly consumer, the messages of each queue.
+    `rest`: the number of messages on the broker that are not lent. `size`: bytes of bodies. `lanes`: in an
+    orderly consumer, the messages of each queue.
     """
 
     def __init__(self, queue: MessageQueue, now_ms: int, settled: Callable[[Loan], None]) -> None:
@@ -91,7 +91,7 @@ class PopQueue(Held):
         return lane, True
 
     def begin(self, batch: list[MessageExt]) -> list[MessageExt]:
-        """Return the messages of a batch whose time is not over; the others are lent again."""
+        """Return the messages of a batch whose time is not over; the others will be lent again."""
         mine: list[MessageExt] = []
         for message in batch:
             loan = self._loans.get(id(message))
@@ -143,7 +143,7 @@ class PopQueue(Held):
                 self.size -= len(message.body)
 
     def unbegun(self) -> list[Loan]:
-        """Forget the loans that no listener has begun with, and return them."""
+        """Forget and return the loans on which no listener has started."""
         return self.leave(one for loan in self.loans if loan.begun is None for one in loan.messages)
 
     def drop(self) -> None:
@@ -157,7 +157,7 @@ class PopQueue(Held):
             await lane.wait_quiet()
 
     def is_over(self, messages: Iterable[MessageExt]) -> bool:
-        """Return True if a message is not lent any more."""
+        """Return True if a message is no longer lent."""
         loans = [self._loans.get(id(message)) for message in messages]
         return any(loan is None or loan.is_over for loan in loans)
 
@@ -177,7 +177,9 @@ class Lane(ProcessQueue):
         self._popped = popped
 
     def take(self, count: int) -> list[MessageExt]:
-        """Return the first messages; none if the time of any is over, because all come again in order then."""
+        """Return the first messages; none if the time of any is over, because all are then redelivered in
+        order.
+        """
         waiting = [*self.taken.values(), *self.messages.values()]
         if self._popped.is_over(waiting):
             self.messages.clear()

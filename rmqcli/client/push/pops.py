@@ -1,12 +1,12 @@
-"""The pops of a push consumer, and what becomes of the messages (Java `DefaultMQPushConsumerImpl.popMessage`,
+"""The pops of a push consumer, and the handling of the messages (Java `DefaultMQPushConsumerImpl.popMessage`,
 `ConsumeMessagePopConcurrentlyService`).
 
 One pop waits at the broker for each assigned queue while fewer than `pop_messages` of it are unacknowledged.
-Acknowledgements of one broker are sent one after another, those that have gathered meanwhile together.
+Acknowledgements for one broker are sent one request after another, each with those gathered in the meantime.
 A message that was not consumed stays invisible for the time of its delay level. The invisible time of a
 message is renewed until its listener returns, up to `consume_timeout`.
 
-A pop is not cancelled: its reply may have messages already, which the group would not get before their
+A pop is not cancelled: its reply may already have messages, which the group would not get before their
 invisible time is over. It ends in the instance, and the messages of a released queue are returned.
 """
 
@@ -38,7 +38,7 @@ from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS
 
 MOST_ACKED = 512  # in one request
 ACK_AGAIN = 1.0  # seconds until acknowledgements that did not reach a broker are sent again
-RENEWALS = 6  # in which part of the invisible time those are looked for whose half is over
+RENEWALS = 6  # fraction of the invisible time between two searches for messages whose time is half over
 LAST_POPS = 1.0  # seconds that pops get to end after the consumer has left its group
 FULL = 3.0  # seconds after POLLING_FULL
 WIDEST = 1 << 16  # offsets that one set of bits covers
@@ -82,14 +82,16 @@ class Pops:
         return held
 
     async def release(self, held: PopQueue) -> None:
-        """Pop no more of a queue, and return what no listener has begun with."""
+        """Stop popping a queue, and return the messages on which no listener has started."""
         held.drop()
-        # Nobody else returns them: when the end of the consumer cancels this, they are forgotten already.
+        # Nobody else returns them: when the end of the consumer cancels this, they are already forgotten.
         with trio.move_on_after(LAST_POPS, shield=True):
             await self._return_all(held.unbegun())
 
     async def finish(self) -> None:
-        """Send what is left to be sent, and return what was not consumed, at the end of the consumer."""
+        """Send the remaining acknowledgements, and return messages that were not consumed, at the end of the
+        consumer.
+        """
         with trio.move_on_after(LAST_POPS):
             for ended in list(self._asking):
                 await ended.wait()
@@ -209,7 +211,7 @@ class Pops:
             else:
                 self._submit(held, some)
 
-    # --- what becomes of the messages
+    # --- handling of the messages
 
     def _settled(self, loan: Loan) -> None:
         if loan.level is None:
@@ -246,7 +248,7 @@ class Pops:
             self._sending.discard(name)
 
     async def _acked(self, name: str, batch: list[Loan]) -> bool:
-        """Return False if acknowledgements have to be sent again."""
+        """Return False if acknowledgements must be sent again."""
         for loan in batch:
             if loan.busy is not None:
                 await loan.busy.wait()
@@ -282,7 +284,7 @@ class Pops:
         return not (isinstance(error, NotFound) and error.concluded)
 
     def _batch(self, loans: Iterable[Loan]) -> list[BatchAck]:
-        """Return loans by what their handles share, the offsets of each as bits after the first one."""
+        """Return loans by the common part of their handles, the offsets of each as bits after the first one."""
         bits: dict[BatchAck, int] = {}
         for loan in loans:
             handle = loan.handle
@@ -303,7 +305,7 @@ class Pops:
         return [replace(one, bit_set=base64.b64encode(_bytes_of(bit)).decode()) for one, bit in bits.items()]
 
     async def _later(self, loan: Loan) -> None:
-        """Let a message come again after the time of its delay level, or make a dead letter of it."""
+        """Let a message be redelivered after the time of its delay level, or make a dead letter of it."""
         message, level = loan.messages[0], loan.level or 0
         if loan.busy is not None:
             await loan.busy.wait()
@@ -374,5 +376,5 @@ class Pops:
 
 
 def _bytes_of(bits: int) -> bytes:
-    """Return a BitSet of Java."""
+    """Return a Java BitSet."""
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")

@@ -100,7 +100,7 @@ class ProcessQueue(Held):
     @property
     def consumed(self) -> int:
         """The offset below which all messages are consumed."""
-        # Both are in the order of offsets, so that the first of each is the least.
+        # Both are in the order of offsets, so the first of each is the lowest.
         waiting = [*islice(self.messages, 1), *islice(self.taken, 1)]
         return min(waiting, default=self.next_offset)
 

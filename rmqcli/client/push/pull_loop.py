@@ -252,7 +252,7 @@ class PullLoop:
         self._restart(held, next_offset)
 
     def _restart(self, held: ProcessQueue, offset: int) -> None:
-        """End the work on a queue, so that a new one begins at `offset`."""
+        """Stop working on a queue, so that a new one begins at `offset`."""
         self._state.offsets.update(held.queue, offset, increase_only=False)
         held.closed = held.retiring = held.illegal = True
         held.drop()

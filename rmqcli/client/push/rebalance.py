@@ -31,8 +31,8 @@ from rmqcli.codec.operations.pop import QUERY_ASSIGNMENT
 # Locks of queues at the broker, which give a queue to one orderly consumer of a group (Java
 # `RebalanceImpl.lock`).
 #
-# A broker keeps a lock for 60 s. The client trusts it for 30 s and renews it every 20 s, so the client gives it
-# up first.
+# A broker keeps a lock for 60 s. The client relies on it for 30 s and renews it every 20 s, so the client
+# gives it up first.
 
 LOCK_INTERVAL = 20.0  # seconds; rocketmq.client.rebalance.lockInterval
 FIRST_LOCK = 1.0
@@ -71,7 +71,7 @@ class Locks:
     async def lock(self, queue: MessageQueue) -> bool:
         """Return True if the broker has locked the queue for this consumer.
 
-        Also False if it cannot be reached.
+        Returns False if the broker cannot be reached.
         """
         try:
             granted = queue in await self._ask([queue])

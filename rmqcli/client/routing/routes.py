@@ -166,7 +166,7 @@ class Routes:
                         return known
                     return await self._read_again(known, left, create=create)
             finally:
-                # A proxy may be asked for any number of topics that do not exist.
+                # Clients of a proxy may request any number of topics that do not exist.
                 if topic not in self._routes and not lock.locked() and self._locks.get(topic) is lock:
                     del self._locks[topic]
         raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)

@@ -1,9 +1,9 @@
-"""The client library for threads: the clients of `rmqcli.client` with methods that wait.
+"""The client library for threads: the clients of `rmqcli.client` with methods that block.
 
 `send_soon` returns a `concurrent.futures.Future`. Listeners, checks and local transactions are plain
 functions. Messages, settings, results and errors are those of `rmqcli.client`. The clients run in one
-background thread; any number of threads may use them. A call that waits ends with Ctrl-C. At the exit of the
-interpreter, clients that are still open are closed.
+background thread; any number of threads may use them. Ctrl-C interrupts a blocking call. Clients that are
+still open when the interpreter exits are closed.
 """
 
 # ruff: noqa: I001 - sorting would split imports that contain "as"

@@ -1,7 +1,7 @@
-"""Futures of sends, which become whole futures of concurrent.futures when something looks at them.
+"""Futures of sends, which become full futures of concurrent.futures only when they are used.
 
 The condition and the lists of a Future are 12 objects for the garbage collector, whose work would cost a
-third of a send. `result` of a send that is over needs none of them.
+third of a send. `result` of a finished send needs none of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class SendFuture(Future[SendResult]):
     """The future of one send."""
 
     _early: SendResult | Exception | None = None
-    """The outcome, if it came before the first look at the future."""
+    """The outcome, if it came before the future was first used."""
     _is_whole = False
 
     def __init__(self) -> None:
-        """Do nothing: `__getattr__` makes what Future's methods use."""
+        """Do nothing: `__getattr__` creates the attributes that Future's methods use."""
 
     def __getattr__(self, name: str) -> Any:
         state = vars(self)

@@ -23,7 +23,7 @@ TrioT = TypeVar("TrioT", bound=TrioClient)
 
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method for threads of an async method: it waits for the outcome."""
+    """Return the threaded version of an async method: it blocks until the outcome."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -34,7 +34,7 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Co
 
 
 def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method for threads of a plain method: it runs in the thread of the portal."""
+    """Return the threaded version of a plain method: it runs in the thread of the portal."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,7 +45,7 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
 
 def at_once(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method for threads of a plain method that only reads: it runs in the calling thread."""
+    """Return the threaded version of a plain method that only reads: it runs in the calling thread."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -63,7 +63,7 @@ def plain(function: Callable[..., Any], what: str) -> None:
 class Client(Generic[TrioT]):
     """Base of the clients for threads. Any number of threads may use one at the same time.
 
-    `with` opens a client and closes it; `open` and `close` do so where there is no block.
+    `with` opens and closes a client; `open` and `close` do so without a block.
     """
 
     def __init__(self, client: TrioT) -> None:
@@ -71,14 +71,14 @@ class Client(Generic[TrioT]):
         self._open: OpenClient | None = None
 
     def open(self) -> Self:
-        """Connect and start the background tasks. A client is opened once."""
+        """Connect and start the background tasks. A client can be opened only once."""
         if self._open is not None:
             raise InvalidRequest("a client is opened once")
         self._open = OpenClient(self._context())
         return self
 
     def close(self) -> None:
-        """Do what leaving the `with` block does. A second call does nothing."""
+        """Close the client, as at the end of a `with` block. A second call does nothing."""
         self._close(None)
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class Client(Generic[TrioT]):
         self._close(error)
 
     def _context(self) -> Any:
-        """Return what is entered in the portal."""
+        """Return the context manager that is entered in the portal."""
         return self._trio
 
     @property

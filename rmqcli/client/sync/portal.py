@@ -1,9 +1,9 @@
 """The thread in which the clients of `rmqcli.client.sync` run: one trio run for all clients of the process.
 
 It starts with the first client and ends with the last. Threads post jobs to it; a job that is posted while
-others wait costs no wake-up of its own. After a fork, the child has no such thread: clients of the parent
-raise UsedAfterFork there, new ones start a thread. At the exit of the interpreter, clients that are still
-open are closed, within EXIT seconds.
+others wait costs no additional wake-up. After a fork, the child has no such thread: clients of the parent
+raise UsedAfterFork there, and new clients start a thread. Clients that are still open when the interpreter
+exits are closed within EXIT seconds.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Portal:
             raise
 
     def value(self, function: Callable[[], T]) -> T:
-        """Return what a plain function returns in the thread of the portal."""
+        """Run a plain function in the thread of the portal, and return its result."""
 
         async def run() -> T:
             return function()
@@ -135,7 +135,7 @@ class OpenClient:
     """A trio client in the portal, between `open` and `close`."""
 
     def __init__(self, client: AbstractAsyncContextManager[object]) -> None:
-        """Enter the client. Raises what its `__aenter__` raises."""
+        """Enter the client. Raises the errors of its `__aenter__`."""
         self._life = Life(client)
         self._over: Future[None] = Future()
         opened: Future[None] = Future()
@@ -157,7 +157,7 @@ class OpenClient:
             raise
 
     def close(self, error: BaseException | None = None) -> None:
-        """Leave the client; `error` is what ended the block. In a forked process, do nothing."""
+        """Leave the client; `error` is the exception that ended the block. In a forked process, do nothing."""
         if self.portal.forked:
             return
         self.portal.check_thread()
@@ -171,7 +171,7 @@ class OpenClient:
             self._leave()
 
     def begin_close(self, error: BaseException | None = None) -> Future[None]:
-        """Begin to leave the client, and return what is done when it has been left."""
+        """Begin to leave the client, and return the future that is done when it has been left."""
         self.portal.post(self._life.close, error)
         return self._over
 

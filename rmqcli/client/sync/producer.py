@@ -66,9 +66,9 @@ class BaseProducer(Client[ProducerT], Traceable):
         """Send in the background; wait only while `in_flight` sends are running.
 
         The future gets the SendResult, or the exception that `send` would have raised. Its callbacks run in
-        the thread of the clients: they must not wait. Messages may overtake each other. Cancelling the future
-        prevents only a send that has not begun. On leaving the `with` block normally, all sends are awaited.
-        On leaving it by an exception, they are cancelled, and so are their futures: the messages may or may
+        the thread of the clients, so they must not block. Messages may overtake each other. Cancelling the
+        future prevents only a send that has not begun. If the `with` block ends normally, all sends are
+        awaited. If an exception ends it, they are cancelled, as are their futures: the messages may or may
         not have been stored.
         """
         portal, soon = self._portal, self._soon
@@ -85,7 +85,7 @@ class BaseProducer(Client[ProducerT], Traceable):
         return future
 
     def _wait_for_room(self) -> None:
-        # Half of the room, so that the two threads take turns once per many sends.
+        # Half of the room, so that the two threads take turns only once per many sends.
         with self._room:
             self._full = True  # before the comparison, which a settled send might precede
             while len(self._soon.unsettled) > self._limit // 2:
@@ -149,8 +149,8 @@ class TransactionProducer(BaseProducer[TrioTransactionProducer]):
     ) -> TransactionResult:
         """Store a half message, run `local`, and send its outcome to the broker (None means UNKNOW).
 
-        `local` runs in the calling thread, so it may use what belongs to that thread, such as a connection to
-        a database. Raises the errors of `send`, without running `local`, if the half message was not stored.
+        `local` runs in the calling thread, so it may use resources of that thread, such as a database
+        connection. Raises the errors of `send`, without running `local`, if the half message was not stored.
         A half message whose SendStatus is not SEND_OK is rolled back without running `local`. An exception of
         `local` is raised after UNKNOW was sent, so the broker will ask; after Ctrl-C the broker asks as well.
         """

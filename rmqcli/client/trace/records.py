@@ -1,6 +1,6 @@
 r"""Trace records as text: fields separated by \x01, records ended by \x02 (Java `TraceDataEncoder`).
 
-Timestamps are epoch ms, costs ms. A missing text is written as `null`, as in Java. A reader skips damaged
+Timestamps are epoch ms, costs ms. A missing string is written as `null`, as in Java. A reader skips damaged
 records and those of unknown types (5.x has `Recall`).
 """
 

@@ -1,6 +1,6 @@
 """Addresses as RocketMQ writes them: "host:port", "[v6]:port", and lists joined by `;`.
 
-Lists may also be joined by commas and blanks.
+Lists may also be joined by commas and spaces.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def instance_of(name_servers: Sequence[str]) -> str:
 
 
 def local_ip() -> str:
-    """Return the address of this machine as others see it, or 127.0.0.1. A UDP connect sends no packet."""
+    """Return the address of this machine as seen by others, or 127.0.0.1. A UDP connect sends no packet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -54,8 +54,9 @@ def local_ip() -> str:
 # Other addresses for brokers and name servers: port forwards, containers.
 #
 # A rule maps "host:port" to "host:port", or every port of a host to the same port of another host ("host" to
-# "host"). The rule of an address wins over that of its host. Routes, messages and errors keep the addresses
-# that the name server gives; only connections go elsewhere. With TLS, certificates are checked for the target.
+# "host"). The rule for an address takes precedence over that for its host. Routes, messages and errors keep
+# the addresses that the name server gives; only connections go elsewhere. With TLS, certificates are checked
+# for the target.
 
 
 class AddressMap:

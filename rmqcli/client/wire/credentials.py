@@ -22,7 +22,7 @@ class Credentials:
 
     `repr` shows only the access key.
 
-    Raises InvalidRequest for a key that is blank or that no header can carry.
+    Raises InvalidRequest for a key that is blank or cannot be sent in a header.
 
     ```python
     account = Credentials("shop", "secret")
@@ -93,7 +93,7 @@ def is_exposed(path: str | os.PathLike[str]) -> bool:
 
 
 def credentials_of(access_key: str | None, keys: Keys, security_token: str | None = None) -> Credentials:
-    """Return the account of these keys; keys given explicitly win.
+    """Return the account of these keys; keys given explicitly take precedence.
 
     Raises InvalidRequest without an access key.
     """

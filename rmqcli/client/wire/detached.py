@@ -1,8 +1,8 @@
-"""Coroutines that run without a trio task, because starting and waking one costs as much as half of a send.
+"""Coroutines that run without a trio task, because starting and waking a task costs half as much as a send.
 
-The owner of a detached coroutine resumes it by `step`. It stops in two places: in `Link.request`, where it
-yields the Call whose reply it waits for, and in `in_task`, where it needs a task for what follows. A task
-takes it over by `attached`, at any stop, and carries it out to its end.
+The owner of a detached coroutine resumes it with `step`. It stops in two places: in `Link.request`, where it
+yields the Call whose reply it waits for, and in `in_task`, where it needs a task to continue. A task can take
+it over with `attached` at any stop, and runs it to its end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def step(coroutine: Coroutine[Any, Any, Any]) -> Call | None:
 
 @types.coroutine
 def in_task() -> Generator[None, None, None]:
-    """Have a task take over, if the coroutine is detached: what follows waits for something of trio."""
+    """Have a task take over, if the coroutine is detached, because the next steps wait in trio."""
     if _state.detached:
         yield
 

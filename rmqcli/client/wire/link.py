@@ -37,8 +37,8 @@ from rmqcli.codec.remoting.reply_head import SendRequest
 
 # Outgoing frames of one connection: collected while others are being sent, then sent together.
 #
-# Waking the writer task costs more than a write to a socket that has room. So a frame that stands alone is
-# written at once, and many frames in groups of TOGETHER, on which the peer works while more are encoded.
+# Waking the writer task costs more than a write to a socket that has room. So a lone frame is written at
+# once, and many frames in groups of TOGETHER, on which the peer works while more are encoded.
 #
 # Limits: MAX_QUEUED bytes wait here; a task that would exceed it waits in `wait_for_room`.
 
@@ -228,7 +228,7 @@ class Link:
 
     @property
     def _refused(self) -> TlsProblem | None:
-        """The suspicion that the peer accepts only TLS: it then closes a plain connection without sending."""
+        """True if the peer may accept only TLS: it then closes a plain connection without sending anything."""
         is_plain = isinstance(self._stream, TcpStream)
         return TlsProblem.TLS_WANTED if is_plain and not self._heard else None
 

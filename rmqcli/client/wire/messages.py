@@ -56,8 +56,8 @@ async def read_messages(
     Those of an inner batch from queue offset `begin` on.
 
     Raises CorruptReply if a record is damaged. Ends before a message whose body would make the total exceed
-    `limit` bytes. A body that cannot be decompressed at all stays as stored and is logged: one such message
-    must not keep later messages from their readers. Java's client drops all messages of the reply.
+    `limit` bytes. A body that cannot be decompressed at all stays as stored and is logged, so that one such
+    message does not block later messages. Java's client drops all messages of the reply.
     """
     try:
         messages = decode_records(body, broker_name)

@@ -170,7 +170,7 @@ class Pool:
                 except InvalidRequest:  # the block was left meanwhile
                     await close_forcefully(stream)
                     raise
-                # Only a link that runs is found by others: one that does not would never answer them.
+                # Others can find only a running link: one that does not run would never answer them.
                 self.reconnects += address in self._links
                 self._links[address] = link
                 self._on_open(address)

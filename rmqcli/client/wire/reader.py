@@ -2,8 +2,8 @@
 
 Waking a task for a reply that another task has read costs a round of the scheduler, as much as the rest of a
 request. So a task whose request is the only one reads until its reply has arrived, then hands over to the
-background task. It polls before it sleeps where that is quicker (`polling`). While requests follow one by
-one, the background task reads again only after a pause of PAUSE seconds.
+background task. It polls before it sleeps if that is quicker (`polling`). While requests follow one by one,
+the background task reads again only after a pause of PAUSE seconds.
 
 Only a DirectStream allows this, because its wait for bytes can be abandoned at any time. Any other trio
 stream is read by the background task only.
@@ -25,7 +25,7 @@ from rmqcli.codec.remoting.connection import Connection
 # The choice between polling for a reply and sleeping until the system wakes the task.
 #
 # Sleeping and waking can cost more than the whole reply of a broker on the same machine; on a busy processor,
-# polling only keeps the broker from running. So both ways are timed and the quicker one is used. A look is a
+# polling only keeps the broker from running. So both ways are timed and the quicker one is used. A poll is a
 # turn of trio's scheduler, in which all other tasks run, and it yields to other processes.
 
 LOOKS = 32

@@ -135,12 +135,12 @@ OpenStream = Callable[[str, int], Awaitable[Stream]]
 
 async def open_tcp(host: str, port: int) -> Stream:
     """Open a plain TCP connection (TCP_NODELAY, as trio does)."""
-    # As text, Python would import its codec "idna" for it, even for digits.
+    # For a string, Python would import its codec "idna", even for digits.
     return TcpStream(await trio.open_tcp_stream(host.encode() if host.isascii() else host, port))
 
 
 def _reason(error: BaseException) -> str:
-    """Return the innermost text of an OS error; trio wraps the errors of all addresses that it tried."""
+    """Return the innermost message of an OS error; trio wraps the errors of all addresses that it tried."""
     inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(inner, OSError | BaseExceptionGroup):
         return _reason(inner)

@@ -21,7 +21,7 @@ class Tls:
 
     `ca`: a PEM file of the CAs to accept; None means those of the system. `certificate` (with its chain) and
     `key` are presented to servers that request them; with `key` None, the key is in the certificate file.
-    Without `check`, every server is trusted; without `check_host`, also one whose certificate is for another
+    Without `check`, every server is trusted; without `check_host`, so is one whose certificate is for another
     host, as in Java.
 
     ```python
@@ -40,7 +40,7 @@ class Tls:
     def context(self) -> ssl.SSLContext:
         """Return the context for Python's ssl.
 
-        Reads the files; InvalidRequest names the one that is unusable.
+        Reads the files; InvalidRequest names an unusable one.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -27,7 +27,7 @@ class TlsStream:
         self._ahead = 0  # plain bytes that are encrypted already, but that the writer counts as not sent
 
     async def do_handshake(self) -> None:
-        """Do the handshake. Raises TlsError, also if the peer closes the connection."""
+        """Perform the handshake. Raises TlsError, even if the peer closes the connection."""
         try:
             is_finished = self._tls.shake()
             while not is_finished:
@@ -68,7 +68,7 @@ class TlsStream:
         data = None
         while (plain := self._tls.receive(data)) is None:
             data = await self._inner.receive_some(max_bytes or READ_SIZE)
-        if not plain:  # lets a reader that goes on reading at the end be cancelled
+        if not plain:  # lets a reader that continues to read at the end be cancelled
             await trio.lowlevel.checkpoint()
         return plain
 
