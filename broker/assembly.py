@@ -77,7 +77,7 @@ def assemble(
         await registration.register(topics.wrapper(configs))
 
     def answer(hold: Hold) -> None:
-        if callable(hold.request):  # a call of another wire, which reads again itself
+        if callable(hold.request):  # a call over another protocol, which reads again itself
             hold.request()
         else:
             answer_hold(broker, hold)

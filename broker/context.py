@@ -93,7 +93,7 @@ class BrokerContext:
     delay_offsets: DelayOffsets
     request_modes: RequestModes
 
-    # What runs beside the handlers (rmqcli.broker.services, rmqcli.broker.ha)
+    # Services that run beside the handlers (rmqcli.broker.services, rmqcli.broker.ha)
     holds: Holds
     statistics: Statistics
     rates: StoreRates
@@ -110,19 +110,19 @@ class BrokerContext:
     grpc_port: int | None = field(default=None, init=False)
     """The port for gRPC clients, while there is one."""
     timers: Timers = field(init=False)
-    """The timer messages that wait; set once the context exists."""
+    """The waiting timer messages; set once the context exists."""
     pops: Pops = field(init=False)
-    """The messages that were popped; set once the context exists."""
+    """The popped messages; set once the context exists."""
     access: AccessControl | None = None
     """None without access control."""
     slave: Slave | None = None
     """The copy of the master's log; None on a master."""
     clock_moved: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
-    """Services that wait for a moment of `now_ms` park here, because tests may move the clock."""
+    """Services that wait for a time of `now_ms` park here, because tests may move the clock."""
     timer: Timer = perf_counter
     """Measures the durations of puts and gets."""
 
-    # Bounds on what clients cause
+    # Limits on the resources that clients use
     fast_failure: FastFailure = field(default_factory=FastFailure)
     new_offsets: NewOffsets = field(init=False)
     created: dict[Session, int] = field(default_factory=dict)
@@ -174,9 +174,9 @@ class BrokerContext:
             await self.clock_moved.park()
 
     def advance_clock(self, milliseconds: int) -> None:
-        """Move the clock of a test forward, so that what is due by then happens now.
+        """Move the clock of a test forward, so that everything due by then happens now.
 
-        Raises Refusal if `now_ms` is not a MovableClock, or cannot advance by so much.
+        Raises Refusal if `now_ms` is not a MovableClock, or cannot advance that far.
         """
         if not isinstance(self.now_ms, MovableClock):
             raise Refusal(

@@ -94,10 +94,10 @@ async def open_mirror(
 ) -> AsyncIterator[Mirror]:
     """Copy the broker at `address` ("host:port") into the folder `root` inside the block.
 
-    `ha_address` is the address of its replication port; by default the broker is asked for it. `signer` signs
-    requests, `tls` is for the connection of requests, `ha_tls` for that of the log, which requires a broker
-    of this implementation. Raises BrokerError (the broker does not answer), CodecError, OSError, StoreError
-    (folder in use or damaged) or ServiceFailed.
+    `ha_address` is the address of its replication port; by default, it is requested from the broker. `signer`
+    signs requests, `tls` is for the connection of requests, `ha_tls` for that of the log, which requires a
+    broker of this implementation. Raises BrokerError (the broker does not reply), CodecError, OSError,
+    StoreError (folder in use or damaged) or ServiceFailed.
     """
     supervisor = Supervisor()
     peers = Peers("mirror", network=network, supervisor=supervisor, tls=lambda: tls, signer=signer)

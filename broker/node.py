@@ -270,7 +270,7 @@ async def _run(
             start_services(broker, delays, services)
             if config.enable_property_filter:
                 nursery.start_soon(in_thread, parse_sql92, "TRUE")  # imports lark before a request needs it
-            # On other networks than TCP, the clock is virtual and stands still while the loop polls.
+            # On networks other than TCP, the clock is virtual and does not move while the loop polls.
             server = Server(
                 handler_table(broker),
                 limits=ServerLimits.of(config),

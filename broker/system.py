@@ -1,4 +1,4 @@
-"""Clocks for nodes, and what a thread does while it waits."""
+"""Clocks for nodes, and the way in which a waiting thread yields."""
 
 from __future__ import annotations
 

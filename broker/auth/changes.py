@@ -1,5 +1,6 @@
-"""Changes of accounts by requests: the file is read, rewritten as a whole with mode 0600, and effective when
-the request has its reply (4.9.8 takes up to 5 s)."""
+"""Changes to accounts by requests: the file is read, rewritten as a whole with mode 0600, and in effect when
+the reply is sent (4.9.8 takes up to 5 s).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ async def delete_account(access: AccountFiles, key: str, now_ms: int) -> None:
 
 
 async def set_white(access: AccountFiles, addresses: Collection[str], path: str, now_ms: int) -> None:
-    """Replace the global white addresses of a file, by default plain_acl.yml. Raises AclError or OSError."""
+    """Replace the global whitelist of a file, by default plain_acl.yml. Raises AclError or OSError."""
     for one in addresses:
         parse_rule(one)
 

@@ -89,7 +89,7 @@ def _knows_nothing(_offset: int) -> MessageTopics | None:
 
 
 class NotAuthenticated(Refusal):
-    """Nobody knows who makes a request: it is not signed, or its signature is wrong."""
+    """The caller of a request is unknown: the request is not signed, or its signature is wrong."""
 
 
 class Whitelists(NamedTuple):
@@ -116,7 +116,7 @@ class AccessControl:
     """The rules in effect. Every request passes the gate.
 
     Without `files`, there are no accounts of 4.9; without `users`, the users of 5.x have no access. Unless it
-    `authorizes`, a user may do everything. A request on both white lists, or on that of authentication while
+    `authorizes`, a user may do everything. A request on both whitelists, or on that of authentication while
     nothing is authorized, needs no user.
 
     `reply_topic` is that of the cluster. `topics_at` is set when the store is open. The `listeners` are
@@ -178,8 +178,9 @@ class AccessControl:
         needs: Iterable[Need],
         request: int | str,
     ) -> None:
-        """Admit a request of another wire to all of `needs`, or raise Refusal. Like `authenticate`, then
-        `authorize`."""
+        """Admit a request of another protocol to all of `needs`, or raise Refusal. Like `authenticate`, then
+        `authorize`.
+        """
         self.authorize(self.authenticate(host, access_key, signed, request), needs, request)
 
     def authenticate(
@@ -207,7 +208,7 @@ class AccessControl:
         return None
 
     def authorize(self, caller: Identified | None, needs: Iterable[Need], request: int | str) -> None:
-        """Admit what `authenticate` has returned to all of `needs`, or raise Refusal."""
+        """Admit the caller returned by `authenticate` to all of `needs`, or raise Refusal."""
         if caller is not None:
             decision = self._decision(caller, None, tuple(needs), request)
             if not decision.allowed:
@@ -222,7 +223,9 @@ class AccessControl:
         return found.allowed
 
     def is_administrator(self, session: Session, command: RemotingCommand) -> bool:
-        """Return True if an admitted request is by an administrator, a super user, or from a white address."""
+        """Return True if an admitted request comes from an administrator, a super user, or a whitelisted
+        address.
+        """
         if command.code in self._open:
             return False
         attempt = Attempt(_address_of(session.peer[0]), received_ext_fields(command).get(ACCESS_KEY))
@@ -251,7 +254,9 @@ class AccessControl:
     def _decide(
         self, session: Session, command: RemotingCommand, attempt: Attempt, rule: Rule
     ) -> Identified | None:
-        """Return the account whose permissions admit a request, None for a white address. Raises Refusal."""
+        """Return the account whose permissions admit a request, None for a whitelisted address. Raises
+        Refusal.
+        """
         found = identify(self._rules, attempt)
         try:
             if not isinstance(found, Decision):
@@ -275,9 +280,10 @@ class AccessControl:
         account = found.account
         if account.admin and not rule.binds_admins:
             return
-        # An account of 4.9 has no permissions for what takes an administrator, so nothing is read of the body.
+        # Accounts of 4.9 have no permissions for requests that require an administrator, so the body is not
+        # read.
         needs = () if rule.is_for_admins and type(account) is not User else attempt.needs()
-        # As `_decision` finds it: here, too, because a call costs as much as the look-up.
+        # The same look-up as in `_decision`, inline, because a call costs as much as the look-up.
         if (account.access_key, attempt.admin_code, needs) in self._permitted:
             return
         decision = self._decision(found, attempt.admin_code, needs, command.code)
@@ -370,7 +376,7 @@ class AccessControl:
         return mac
 
     def _refusal(self, peer: str, request: int | str, decision: Decision) -> Refusal:
-        """Return a refusal, and log it; the same one again after a minute at the earliest."""
+        """Return a refusal, and log it; the same refusal is logged at most once a minute."""
         text = decision.refusal[:LONGEST_TOLD]
         now, told = self._now_ms(), self._told.get(text)
         if told is None or not 0 <= now - told < TOLD_AGAIN_MS:

@@ -60,7 +60,7 @@ def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
 
 
 def read_by_others(disk: Disk, paths: Iterable[Path]) -> list[Path]:
-    """Return those of the files that users other than their owner may read. Blocks."""
+    """Return the files that users other than their owner may read. Blocks."""
     states = [(path, disk.state(path)) for path in paths]
     return [path for path, state in states if state is not None and (state.mode or 0) & OTHERS]
 
@@ -120,8 +120,9 @@ NOTHING: Final = Loaded({}, {})
 
 
 def loaded(contents: Contents, now_ms: int) -> Loaded:
-    """Return the files at the start. Raises ConfigError if one is invalid, because the broker must not run
-    unprotected."""
+    """Return the files at startup. Raises ConfigError if one is invalid, because the broker must not run
+    unprotected.
+    """
     try:
         return Loaded.read(contents, now_ms)
     except AclError as error:

@@ -52,7 +52,7 @@ class AccountFiles:
         return self._loaded
 
     async def load(self) -> None:
-        """Read the files at the start. Raises ConfigError if one cannot be used."""
+        """Read the files at startup. Raises ConfigError if one cannot be used."""
         try:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except OSError as error:
@@ -138,4 +138,4 @@ class AccountFiles:
 
 
 def _nothing() -> None:
-    """Do nothing: nobody needs to know of a change."""
+    """Do nothing: nobody needs to know about a change."""

@@ -1,9 +1,8 @@
 """The users and policies of 5.x of one broker, in `config/users.json` of the store folder.
 
-5.3.3 keeps them in RocksDB below `config/auth`; here they are one table like the others in that folder,
-with mode 0600, because it contains passwords in plain text, as Java's does: signatures are checked with
-them. A change is saved, and then takes effect, before its request has the reply. Slaves have users of their
-own, as in Java.
+5.3.3 keeps them in RocksDB below `config/auth`; here they are one table like the others in that folder, with
+mode 0600, because it contains passwords in plain text, as Java's does: signatures are checked with them. A
+change is saved, and then takes effect, before the reply is sent. Slaves have separate users, as in Java.
 """
 
 from __future__ import annotations
@@ -35,8 +34,9 @@ Change = Callable[[UserTable], UserTable]
 
 
 class Users:
-    """The users and policies in effect; `by_name` has them as decisions need them. The `listeners` are called after
-    each change."""
+    """The users and policies in effect; `by_name` has them in the form that decisions need. The `listeners`
+    are called after each change.
+    """
 
     def __init__(self, root: Path, cluster: str, disk: Disk, in_thread: InThread, turns: Turns) -> None:
         self.path = root / "config" / FILE
@@ -52,8 +52,9 @@ class Users:
         self._size = 0
 
     def load(self) -> None:
-        """Load the file. Raises StoreDamaged if it cannot be used: no broker runs with other users than it should.
-        Blocks."""
+        """Load the file. Raises StoreDamaged if it cannot be used: a broker never runs with the wrong users.
+        Blocks.
+        """
         found = load_table(self._disk, self.path, _decoded)
         if found is None:
             return
@@ -78,7 +79,8 @@ class Users:
             total = self._size - self._sizes.get(name, 0) + size
             if total > MOST_BYTES and size > self._sizes.get(name, 0):
                 raise AclError(f"the users and policies would have {total} bytes, {MOST_BYTES} is the limit")
-            # Passwords and policies are prepared before anything changes, so that what is saved can be applied.
+            # Passwords and policies are prepared before anything changes, so that a saved change can be
+            # applied.
             users = (
                 {**self.by_name, name: self._user(table, name)} if name in table.users else dict(self.by_name)
             )

@@ -1,7 +1,7 @@
 """Configurations of broker and name server: files with Java's property names, and changes at run time.
 
 A configuration is a frozen value that is replaced on a change. Loading checks only the types of values
-(number, boolean, text), as Java does. Unknown names are reported and ignored.
+(number, boolean, string), as Java does. Unknown names are reported and ignored.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def expand_path(text: str) -> Path:
 def _convert(cls: type[StructT], entries: Mapping[str, str]) -> StructT:
     entries = {name: value.strip() for name, value in entries.items()}
     for name, value in entries.items():
-        if "\n" in value or "\r" in value:  # a reader would take the second line for another property
+        if "\n" in value or "\r" in value:  # a reader would take the second line to be another property
             raise ConfigError(f"{name}: a text of one line is expected")
     try:
         return msgspec.convert(entries, cls, strict=False)

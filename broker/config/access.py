@@ -2,8 +2,8 @@
 
 `initAuthenticationUser` is a JSON object, {"username": "…", "password": "…"}: the super user that a broker
 creates when it starts, unless there is one of that name. With `authenticationEnabled`, the account of
-`innerClientAuthenticationCredentials` becomes a super user in the same way. The white lists are lists of
-request codes and of full names of gRPC messages, separated by commas.
+`innerClientAuthenticationCredentials` becomes a super user in the same way. The whitelists are lists of
+request codes and full names of gRPC messages, separated by commas.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def first_users(config: BrokerConfig) -> list[UserInfo]:
 
 
 def whitelist(text: str | None) -> frozenset[int | str]:
-    """Return the codes and names of a white list. Raises ConfigError."""
+    """Return the codes and names of a whitelist. Raises ConfigError."""
     words = [word.strip() for word in (text or "").split(",")]
     found = frozenset(int(word) if word.isdecimal() else word for word in words if word)
     for word in found:

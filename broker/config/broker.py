@@ -95,7 +95,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     filter_data_clean_time_span: int = 86400000
     filter_support_retry: bool = False
     enable_property_filter: bool = False
-    # BrokerConfig: protection, registration, the rest
+    # BrokerConfig: protection, registration, others
     broker_fast_failure_enable: bool = True
     start_accept_send_request_time_stamp: int = 0
     compressed_register: bool = False
@@ -247,7 +247,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     use_server_side_reset_offset: bool = True
     # 5.x, where it is a property of the proxy and true: gRPC clients send to a topic only messages of its type.
     enable_topic_message_type_check: bool = False
-    # Not in Java: the port that clients are told, if a port forward leads from it to listenPort; 0: listenPort.
+    # Not in Java: the port that is registered for clients, if a port forward leads from it to listenPort; 0:
+    # listenPort.
     advertised_port: int = 0
     # Not in Java: the second port, listenPort - 2, to which Java clients with a VIP channel send.
     vip_channel_enabled: bool = True
@@ -256,5 +257,5 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     busy_poll_micros: int = 400
 
     def __repr__(self) -> str:
-        """Return a text without the values, one of which is a secret."""
+        """Return a string without the values, one of which is a secret."""
         return f"BrokerConfig({self.broker_name!r}, {self.broker_role})"

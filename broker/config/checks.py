@@ -45,7 +45,7 @@ def _between(low: int, high: int, what: str = "a number") -> _Rule:
 
 
 def _is_name(text: str) -> bool:
-    """Return True if the text can be the name of one of the broker's own topics."""
+    """Return True if the string can be the name of one of the broker's own topics."""
     is_word = bool(text) and text.isprintable() and not {"/", " "} & set(text) and text not in SYSTEM_TOPICS
     return is_word and len(text.encode()) <= MAX_TOPIC_LENGTH
 
@@ -55,7 +55,7 @@ def _is_cluster_name(text: str) -> bool:
 
 
 def _is_property(text: str) -> bool:
-    """Return True if the text can be a property of each message."""
+    """Return True if the string can be a property of each message."""
     return text.isprintable() and len(text.encode()) <= MAX_TOPIC_LENGTH
 
 

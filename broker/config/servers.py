@@ -80,10 +80,10 @@ class ProxyConfig(ServerConfig, frozen=True, kw_only=True):
 
 
 # Properties of 5.x that have one value here: a feature that these servers do not have, or always have. They
-# are told like the others, since tools of 5.x look at them, and a change is refused.
+# are reported like the others, because tools of 5.x read them, and changes are refused.
 #
-# Properties of 5.x that tune what is not there (thread pools, POP buffers, compaction, RocksDB) are
-# neither known nor told.
+# Properties of 5.x that tune missing features (thread pools, POP buffers, compaction, RocksDB) are neither
+# known nor reported.
 
 FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
     # Features that this broker does not have.

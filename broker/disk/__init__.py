@@ -19,7 +19,7 @@ from rmqcli.broker.errors import StoreError
 
 
 class _NoDisk:
-    """Stands for the disk where the system has no POSIX, such as Windows. An in-memory cluster needs none."""
+    """Replaces the disk on systems without POSIX, such as Windows. An in-memory cluster needs no disk."""
 
     def __getattr__(self, name: str) -> Any:
         raise StoreError("a store needs POSIX, such as Linux or macOS: choose a cluster in memory")

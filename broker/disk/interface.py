@@ -68,8 +68,9 @@ class MappedFile(Protocol):
         """Read pages into the page cache. Blocks; does nothing if the file was removed."""
 
     def read_ahead(self, is_on: bool) -> None:
-        """Turn on or off that the first touch of a page loads those around it, whatever the file was opened
-        with. Raises ValueError if the file is closed."""
+        """Set whether the first access to a page loads those around it, regardless of how the file was
+        opened. Raises ValueError if the file is closed.
+        """
 
     def clear_from(self, position: int) -> bool:
         """Zero everything from `position` on and keep the modification time. Return False if all bytes were
@@ -106,7 +107,7 @@ class Disk(Protocol):
         """Map a file, created or extended with zeros to `size` bytes (sparse). Raises FileNotFoundError if it
         does not exist and `may_create` is False.
 
-        Without `read_around`, the first touch of a page loads no others, once the file is written.
+        Without `read_around`, the first access to a page loads no others, once the file is written.
         """
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:

@@ -61,8 +61,9 @@ class RealMappedFile:
             self.read_ahead(False)
 
     def read_ahead(self, is_on: bool) -> None:
-        """Turn read-around on or off. With it, the first touch of a page loads as many around it as the
-        disk's readahead has: 2,048 pages, and 20 ms, where that is 8 MiB."""
+        """Turn read-around on or off. With it, the first access to a page loads as many around it as the
+        disk's readahead: 2,048 pages, in 20 ms, if that is 8 MiB.
+        """
         self._map.madvise(mmap.MADV_NORMAL if is_on else mmap.MADV_RANDOM)
 
     def is_resident(self, position: int, length: int) -> bool:
@@ -74,7 +75,7 @@ class RealMappedFile:
         if _mincore()(
             self._address + first, position + length - first, (_char_array(pages)).from_buffer(flags)
         ):
-            return True  # the kernel cannot say
+            return True  # the kernel cannot tell
         # Linux sets only the lowest bit, macOS also others.
         return flags.count(1) == pages or all(flag & 1 for flag in flags)
 
@@ -128,8 +129,8 @@ class RealMappedFile:
             return False
         state = self._path.stat()
         with opened(self._path, os.O_RDWR) as fd:
-            # A hole keeps the length. A kill between two truncations would leave a short file, whose length a
-            # start would adopt as the size of all.
+            # A hole keeps the length. A kill between two truncations would leave a short file, whose length
+            # the next start would adopt as the size of all files.
             while _fallocate()(fd, PUNCH_HOLE, position, self._size - position):
                 error = ctypes.get_errno()
                 if error in CANNOT_RESERVE:
@@ -152,8 +153,8 @@ class RealMappedFile:
 
 
 def _write_zeros(fd: int, position: int, size: int) -> bool:
-    """Zero the pages of a file that hold other bytes, for a file system that cannot make holes. Return False
-    if there are none.
+    """Zero the pages of a file that contain other bytes, for a file system that cannot make holes. Return
+    False if there are none.
     """
     has_written = False
     while position < size:
@@ -245,7 +246,7 @@ def _char_array(length: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _fallocate() -> Any:
-    """Return fallocate of Linux. Elsewhere it fails: F_PREALLOCATE of macOS fills no hole of a file."""
+    """Return Linux's fallocate. Elsewhere it fails: F_PREALLOCATE of macOS does not fill holes in a file."""
     function = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
     if function is None:
         return _no_fallocate

@@ -27,8 +27,8 @@ from rmqcli.broker.disk.table_file import DurableFolders
 
 # Syncs of files by the kernel's asynchronous I/O (io_submit with IOCB_CMD_FDSYNC, Linux 4.18).
 #
-# A thread would do as well, but has to get the interpreter lock before and after: beside a busy event loop that
-# takes longer than the disk. The kernel reports the end of a sync over an eventfd.
+# A thread would also work, but must get the interpreter lock before and after, which takes longer than the
+# disk if the event loop is busy. The kernel reports the end of a sync over an eventfd.
 
 
 class _Calls(NamedTuple):
@@ -172,7 +172,7 @@ def _sync(fd: int) -> None:
 
 
 _NO_FULL_SYNC = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
-"""Errors of file systems of other machines."""
+"""Errors of network file systems."""
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -106,10 +106,11 @@ def backup_of(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
 
 
-# Folders that a power cut cannot take away with what is in them.
+# Folders that a power cut cannot remove together with their contents.
 #
-# A folder is durable once its parent was synced. One that exists may be new too, left by a process that was
-# killed before the sync or made by another program, so every folder is synced into its parent once a process.
+# A folder is durable once its parent was synced. An existing folder may also be new, left by a process that
+# was killed before the sync or made by another program, so every folder is synced into its parent once per
+# process.
 
 FOREIGN = (errno.EACCES, errno.EPERM, errno.EINVAL)
 """Errors of syncing another user's folder, which are ignored if nothing was created in it."""

@@ -1,8 +1,8 @@
 """Temporary folders that do not outlive their process for long: a later start removes those of killed
 processes.
 
-Each folder is locked (flock) by its process for as long as that lives, and gets the name by which others are
-found only once it is locked. Files in such a folder may have separate locks.
+Each folder is locked (flock) by its process for as long as that lives, and gets its final name, by which it
+is found, only once it is locked. Files in such a folder may have separate locks.
 """
 
 from __future__ import annotations

@@ -47,15 +47,15 @@ class Deletions:
         """Delete the topics and groups that are no longer in `tables`; `end` is the result of `begin` before
         they were read.
 
-        Raises BrokerError or CodecError if the master does not answer, and OSError. Deletions made before
-        that stay.
+        Raises BrokerError or CodecError if the master does not reply, and OSError. Earlier deletions are
+        kept.
         """
         topics = set(tables.topics.topic_config_table)
         groups = set(tables.groups.subscription_group_table)
         if end is None or not (topics and groups and self.follows()):
             self._topics, self._groups = set(), set()
             return
-        # Only names that two copies in a row lack are deleted.
+        # Only names that are missing from two copies in a row are deleted.
         before = self._topics, self._groups
         self._topics = self.store.queued_topics() - topics
         known = {key.partition("@")[2] for key in tables.offsets.offset_table}

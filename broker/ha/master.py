@@ -37,9 +37,9 @@ from rmqcli.codec.ids import join_address
 # The ends of the logs of slaves, and the wait of a send for them (Java `HAConnection`, `GroupTransferService`).
 #
 # By default one slave is enough, as in 4.9: the high-water mark is the highest end that any of them ever
-# reported. The properties of 5.x ask for more: inSyncReplicas counts copies, the master's included; with
-# allAckInSyncStateSet the mark is that of the slowest slave in sync, that is connected and less than
-# haSlaveFallbehindMax behind; with fewer copies than minInSyncReplicas a send does not wait at all.
+# reported. The properties of 5.x require more: inSyncReplicas counts copies, including the master's; with
+# allAckInSyncStateSet, the mark is that of the slowest slave in sync, that is, connected and less than
+# haSlaveFallbehindMax behind; with fewer copies than minInSyncReplicas, a send does not wait at all.
 
 
 @dataclass(slots=True, eq=False)
@@ -176,7 +176,7 @@ class Master:
             self.wake()
 
     def wake(self) -> None:
-        """Make the tasks send everything that was written."""
+        """Let the tasks send everything that was written."""
         written, self._written = self._written, trio.Event()
         written.set()
 

@@ -29,12 +29,12 @@ from rmqcli.codec.ha.frames import BlockReader, RecordStream, encode_report
 _log = logging.getLogger(__name__)
 
 
-# Comparison of the log of a slave with that of its master: it should be the beginning of that.
+# Comparison of the log of a slave with that of its master, of which it should be the beginning.
 #
-# A master that lost the end of its log, or another one in its place, writes other records where the slave has
-# some already. Java's slave does not see that. Here the last record is compared with the master's at the same
-# offset, byte by byte, at each connection; if they differ, earlier ones are, until two are the same. What
-# follows them is removed, after a copy of it.
+# A master that lost the end of its log, or a master that replaces it, writes other records where the slave
+# already has some. Java's slave does not notice. Here, at each connection, the last record is compared byte
+# by byte with the master's at the same offset; if they differ, earlier records are compared until two are
+# identical. All later records are copied and then removed.
 
 
 async def agree(store: MessageStore, master: MasterPeer, there: LogRange) -> None:
@@ -130,8 +130,9 @@ class Progress:
 
 
 class Slave:
-    """Copies the commit log of a master into a store. `seat` returns the addresses of the master, None while
-    none is known."""
+    """Copies the commit log of a master into a store. `seat` returns the addresses of the master, or None
+    while they are unknown.
+    """
 
     def __init__(
         self,

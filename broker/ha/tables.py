@@ -1,9 +1,10 @@
 """Copying of a master's tables to a slave, every 10 s (Java class `SlaveSynchronize`).
 
-Topics and groups are replaced if their version differs. Committed offsets are merged: the master's win, and
-offsets that only the slave has stay unless their group was deleted (`Deletions`). Nothing is copied while no
-master answers. Beyond Java's slave, tables are also copied when a connection to a master is opened, and when
-a record of an unknown topic arrives: messages that a master acknowledged can then be read if it dies.
+Topics and groups are replaced if their version differs. Committed offsets are merged: the master's take
+precedence, and offsets that only the slave has are kept unless their group was deleted (`Deletions`). Nothing
+is copied while no master replies. Beyond Java's slave, tables are also copied when a connection to a master
+is opened, and when a record of an unknown topic arrives: messages that a master acknowledged can then be read
+if it dies.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class TableCopies:
             self.want()
 
     async def copy(self) -> bool:
-        """Copy once. Return False, and change nothing, if the master does not answer."""
+        """Copy once. Return False, and change nothing, if the master does not reply."""
         master = self.master()
         if master is None:
             return False

@@ -74,7 +74,7 @@ async def remove_account(
 async def update_white_addresses(
     broker: BrokerContext, request: Request[UpdateGlobalWhiteAddrsConfigRequestHeader, None]
 ) -> Reply[None, None]:
-    """Replace the global white addresses of a file (code 53)."""
+    """Replace the global whitelist of a file (code 53)."""
     failed, header = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, request.header
     access = _access(broker, failed)
     addresses = _listed(header.global_white_addrs) or []

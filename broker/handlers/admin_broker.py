@@ -120,7 +120,7 @@ def _stats_data(broker: BrokerContext, header: ViewBrokerStatsDataRequestHeader)
 
 
 def runtime_info(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, KVTable]:
-    """Return runtime statistics of the broker (code 28); all values are texts."""
+    """Return runtime statistics of the broker (code 28); all values are strings."""
     return Reply(body=KVTable(table=runtime_table(broker)))
 
 
@@ -255,14 +255,14 @@ def bytes_text(size: int) -> str:
     return f"{size / KIB**exponent:.1f} {'KMGTPE'[exponent - 1]}iB"
 
 
-# Replication and the store as tools of 5.x ask for them: codes 907, 908, 2001 to 2004 (Java class
+# Requests of 5.x tools about replication and the store: codes 907, 908, 2001 to 2004 (Java class
 # `AdminBrokerProcessor`).
 
 READ_AHEAD = {0: True, 1: False}
 """MADV_NORMAL and MADV_RANDOM of madvise(2)."""
 NO_LIMITS = "this broker does not limit reads of cold data: no limit is kept"
 NO_COLD_DATA = b'{"runtimeTable":{},"configTable":{},"coldDataFlowControlEnable":false}'
-"""Tools show this table unchanged; the last member is not Java's, and says why the others are empty."""
+"""Tools show this table unchanged; the last member is not Java's, and explains why the others are empty."""
 
 
 def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, HARuntimeInfo]:

@@ -81,7 +81,7 @@ def _refuse_unusable(config: SubscriptionGroupConfig) -> None:
 
 
 def _attributes(broker: BrokerContext, config: SubscriptionGroupConfig) -> dict[str, str] | None:
-    """Return the attributes of the group after the changes, which a request's config has in their place."""
+    """Return the attributes of the group after the changes that a request's config contains in their place."""
     known, changes = broker.groups.get(config.group_name), config.attributes
     current = known.attributes if known is not None else None
     try:
@@ -129,7 +129,7 @@ def delete_group(
 def forbid(
     broker: BrokerContext, request: Request[UpdateGroupForbiddenRequestHeader, None]
 ) -> Reply[None, GroupForbidden]:
-    """Forbid a topic to a group, or allow it again, and return which it is (code 353)."""
+    """Forbid or allow a group to consume a topic, and return the resulting setting (code 353)."""
     group, topic, readable = request.header.group, request.header.topic, request.header.readable
     if readable is not None and readable == broker.groups.is_forbidden(group, topic):
         if group not in broker.groups:

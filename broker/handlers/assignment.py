@@ -30,7 +30,7 @@ from rmqcli.codec.message import RETRY_PREFIX
 from rmqcli.codec.message_queue import MessageQueue
 
 ALL_QUEUES = -1
-"""The queue id with which a pop asks for the messages of all queues of a broker."""
+"""The queue id with which a pop requests messages of all queues of a broker."""
 
 
 async def query_assignment(

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Answered[None, None]:
     """Register the client in its groups, except those with impossible names (code 34). Without subscriptions
-    (5.x), the known ones stay.
+    (5.x), the known ones are kept.
     """
     return LongWork(_heartbeat(broker, request))
 

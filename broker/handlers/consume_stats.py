@@ -82,7 +82,9 @@ async def _add_offsets(
 
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-    """Return the offsets of a group. As in Java's `ConsumerLagCalculator`, what is in flight is not consumed."""
+    """Return the offsets of a group. As in Java's `ConsumerLagCalculator`, messages in flight are not
+    consumed.
+    """
     in_flight, end = broker.pops.lent(group, topic, queue_id)
     committed = max(0, broker.pops.position(group, topic, queue_id)) - in_flight
     last = broker.store.search.store_time(topic, queue_id, committed - 1) if committed else 0

@@ -2,8 +2,8 @@
 `AckMessageProcessor`, `ChangeInvisibleTimeProcessor`, `PeekMessageProcessor`, `NotificationProcessor`,
 `PollingInfoProcessor`).
 
-Unlike Java's, this broker does not compare the clock of the client with its own: a pop waits for its
-`pollTime` from its arrival on. A late or repeated acknowledgement is answered with success, as in Java.
+Unlike Java's, this broker does not compare the client's clock with its own: a pop waits for its `pollTime`
+after its arrival. The reply to a late or repeated acknowledgement is success, as in Java.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SHORT_BODY = COALESCE_BYTES
 MOST_INVISIBLE_MS = 30 * 86_400_000
 LONGEST_POLL_MS = 3_600_000
 EARLIER_SECONDS = 0.05
-"""A pop is answered so much earlier than its client stops to wait."""
+"""The time by which the reply to a pop precedes the end of the client's wait."""
 LONGEST_EXPRESSION = 32 * 1024
 CACHED_TEXT = 1024
 """Maximum length of cached tags, which limits the memory of the cache."""
@@ -277,7 +277,7 @@ def _pop_reply(
 def _renamed(
     broker: BrokerContext, wanted: PopRequest, found: PopResult, part: PoppedPart
 ) -> Iterator[bytes]:
-    """Return the records of a retry topic as ones of the topic, with their handles."""
+    """Return the records of a retry topic as records of the topic, with their handles."""
     for offset, record in zip(part.offsets, part.records, strict=True):
         one = decode_record(record)
         properties = one.properties
@@ -326,7 +326,7 @@ def peek(
 async def notification(
     broker: BrokerContext, request: Request[NotificationRequestHeader, None]
 ) -> Reply[NotificationResponseHeader, None]:
-    """Tell once there are messages (code 200054)."""
+    """Notify the client once there are messages (code 200054)."""
     header = request.header
     check_pop(broker, request.session, header.consumer_group, header.topic, header.queue_id, 1)
     wanted = PopRequest(
@@ -347,7 +347,7 @@ async def notification(
 def polling_info(
     broker: BrokerContext, request: Request[PollingInfoRequestHeader, None]
 ) -> Reply[PollingInfoResponseHeader, None]:
-    """Return how many pops wait (code 200055)."""
+    """Return the number of waiting pops (code 200055)."""
     header = request.header
     check_pop(broker, request.session, header.consumer_group, header.topic, header.queue_id, 1)
     waiting = broker.pops.waiting.of(header.consumer_group, header.topic, max(header.queue_id, -1))
@@ -373,8 +373,9 @@ def ack(broker: BrokerContext, request: Request[AckMessageRequestHeader, None]) 
 def _checked_handle(
     broker: BrokerContext, session: Session, header: GroupQueueRequestHeader, text: str, offset: int
 ) -> tuple[ReceiptHandle, str]:
-    """Return the handle of a request, and the topic that was popped; a client names the one in which the message is
-    stored. Raises Refusal or HeaderError."""
+    """Return the handle of a request, and the popped topic; a client names the topic in which the message is
+    stored. Raises Refusal or HeaderError.
+    """
     handle = ReceiptHandle.decode(text)._replace(queue_id=header.queue_id, offset=offset)
     topic = real_topic(header.consumer_group, header.topic)
     stored = handle.topic(header.consumer_group, topic)
@@ -422,7 +423,7 @@ def ack_batch(broker: BrokerContext, request: Request[None, BatchAckMessageReque
 
 
 def _offsets(one: BatchAck) -> int:
-    """Return the bits of a BitSet: bit N stands for the start offset + N. Raises Refusal."""
+    """Return the bits of a BitSet: bit N is the start offset + N. Raises Refusal."""
     try:
         if one.retry not in (None, "0", "1", "2"):
             raise CodecError
@@ -442,7 +443,7 @@ def _bits(bits: int) -> Iterator[int]:
 def change_invisible_time(
     broker: BrokerContext, request: Request[ChangeInvisibleTimeRequestHeader, None]
 ) -> Answered[ChangeInvisibleTimeResponseHeader, None]:
-    """Lend a message for another time from now on (code 200053)."""
+    """Change the time for which a message is lent, from now on (code 200053)."""
     header = request.header
     handle, topic = _checked_handle(broker, request.session, header, header.extra_info, header.offset)
     _check_invisible(header.invisible_time)
@@ -453,7 +454,7 @@ def change_invisible_time(
     if header.suspend and not header.invisible_time:
         return _take_back(broker, header.consumer_group, topic, handle)
     changed = broker.pops.change(header.consumer_group, topic, handle, header.invisible_time)
-    # As in Java, a client whose message is lent to another one already is not told.
+    # As in Java, a client whose message is already lent to another client is not notified.
     return _changed(changed or handle)
 
 

@@ -394,7 +394,7 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
 
 
 # The hot path of SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored
-# by one write; one that came alone is a run of one.
+# by one write; a send that came alone is a run of one.
 #
 # A plain send (`rmqcli.codec.core.sends`) goes to a queue of a topic that was checked before. `send` handles
 # all others and refuses. Where the broker promises more than to have a message in memory, one task waits for

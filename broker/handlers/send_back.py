@@ -3,7 +3,7 @@
 
 The message goes to the retry topic of the group, with a delay that grows with each attempt. If the attempts
 are used up or the delay level is negative, it goes to the dead-letter topic. It also goes there immediately
-if the properties that a retry adds do not fit: the consumer would get it again for ever.
+if the properties that a retry adds do not fit: the consumer would otherwise get it again forever.
 """
 
 from __future__ import annotations

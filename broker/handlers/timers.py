@@ -2,7 +2,7 @@
 `RecallMessageProcessor`, `AdminBrokerProcessor`).
 
 A recall stores a record that is due in the same second as the message and names it; both are then dropped.
-Success says that this record is stored, not that there was such a message.
+Success means that this record is stored, not that there was such a message.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _check(broker: BrokerContext, topic: str) -> None:
 
 
 def _handle(broker: BrokerContext, header: RecallMessageRequestHeader) -> RecallHandle:
-    """Return the handle of a request. Raises Refusal if it is none, or that of another topic or broker."""
+    """Return the handle of a request. Raises Refusal if it is invalid, or belongs to another topic or broker."""
     try:
         handle = RecallHandle.decode(header.recall_handle)
     except ValueError as error:
@@ -100,5 +100,5 @@ def check_point(broker: BrokerContext, _request: Request[None, None]) -> Reply[N
 def metrics(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[None, TimerMetricsSerializeWrapper]:
-    """Return the number of timer messages that wait, by topic (code 61)."""
+    """Return the number of waiting timer messages, by topic (code 61)."""
     return Reply(body=broker.timers.metrics())

@@ -1,8 +1,8 @@
 """Administration of users and policies of 5.x: codes 3001 to 3010 (5.3.3 `AdminBrokerProcessor`).
 
-With access control, the gate demands Update of the cluster, or Get to read. Beyond that, super users are
-shown with their password only to super users, and only they may create, change or delete one. While nobody
-authorizes users, administration takes a super user, where Java lets every user do it.
+With access control, the gate requires Update of the cluster, or Get to read. In addition, passwords of super
+users are shown only to super users, and only they may create, change or delete super users. Without
+authorization, administration requires a super user, whereas Java allows it for every user.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def get_user(broker: BrokerContext, request: Request[GetUserRequestHeader, None]
 def list_users(
     broker: BrokerContext, request: Request[ListUsersRequestHeader, None]
 ) -> Reply[None, list[UserInfo]]:
-    """Return the users whose names contain a text; without a body if there is none (code 3005)."""
+    """Return the users whose names contain a string; without a body if there is none (code 3005)."""
     is_super = _is_administrator(broker, request)
     users = users_with(broker.users.table, request.header.filter)
     return Reply(body=[_shown(user, is_super=is_super) for user in users] or None)
@@ -140,8 +140,9 @@ def get_policies(broker: BrokerContext, request: Request[GetAclRequestHeader, No
 def list_policies(
     broker: BrokerContext, request: Request[ListAclsRequestHeader, None]
 ) -> Reply[None, list[AclInfo]]:
-    """Return the policies whose subjects and resources contain texts; without a body if there are none (code
-    3010)."""
+    """Return the policies whose subjects and resources contain the given strings; without a body if there are
+    none (code 3010).
+    """
     _is_administrator(broker, request)
     header = request.header
     found = policies_with(broker.users.table, header.subject_filter, header.resource_filter)
@@ -149,7 +150,9 @@ def list_policies(
 
 
 def _is_administrator(broker: BrokerContext, request: Request[Any, Any]) -> bool:
-    """Return True if the caller may administer super users, too. Raises Refusal if it may not administer users."""
+    """Return True if the caller may also administer super users. Raises Refusal if it may not administer
+    users.
+    """
     access = broker.access
     if access is None or access.is_administrator(request.session, request.command):
         return True
@@ -165,7 +168,7 @@ def _check_target(broker: BrokerContext, name: str | None, *, is_super: bool) ->
 
 
 def _given(name: str | None, body: UserInfo) -> UserInfo:
-    """Return the user that a request states; its name is that of the header."""
+    """Return the user in a request; its name is that of the header."""
     if not name:
         raise BLANK
     return replace(body, username=name)

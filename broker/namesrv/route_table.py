@@ -270,7 +270,7 @@ class RouteTable:
         """
         return self._topics_where(lambda queues: next(iter(queues.values())).topic_sys_flag & mask == flags)
 
-    # inside
+    # internal
 
     def _topics_where(self, wanted: Callable[[Mapping[str, QueueData]], bool]) -> Steps[list[str]]:
         found = []

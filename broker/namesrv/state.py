@@ -133,7 +133,7 @@ class NameServerState:
         self.address: Mapping[str, str] = {}
         """The actual values of `bindAddress` and `listenPort`."""
         self.grpc_port: int | None = None
-        """The port for gRPC clients of the broker that this process runs, too."""
+        """The port for gRPC clients of the broker that this process also runs."""
         self.routes = RouteTable()
         self.in_thread = in_thread
         self.jobs = jobs or Jobs(Turns())

@@ -8,9 +8,9 @@ It also ends if the loop has something to do in each round, because it does not 
 cases a pause follows: a number of reads that do not begin polling. It doubles each time that polling has
 found few reads.
 
-Each poll is a round of trio's loop, so everything that may wake a task is noticed. Between two polls, the
-core is offered to other threads, which may be those of the client. A process with one core, or less because
-of its quota, does not poll. Neither does a process while its worker threads run: each time that one needs the
+Each poll is a round of trio's loop, so any event that wakes a task is noticed. Between two polls, the core is
+offered to other threads, which may be those of the client. A process with one core, or less because of its
+quota, does not poll. Neither does a process while its worker threads run: each time that one needs the
 interpreter lock, a polling thread would keep it for 5 ms.
 """
 
@@ -31,7 +31,7 @@ SHORTEST_PAUSE = 2
 LONGEST_PAUSE = 4096
 """Limits of a pause, in reads."""
 LEAST_HITS = 8
-"""Reads that polling has to find to be followed by the shortest pause."""
+"""The number of reads that polling must find for the shortest pause to follow."""
 
 
 class BusyPoll:

@@ -1,4 +1,4 @@
-"""Refusal of requests that have waited for too long, so that their senders go elsewhere (Java class
+"""Refusal of requests that have waited too long, so that their senders try another broker (Java class
 `BrokerFastFailure`).
 
 A request waits for those that were read before it, for a turn of the event loop, and for the disk. A pause of

@@ -1,6 +1,6 @@
 """Replies to clients that speak HTTP on a port of another protocol: one line that names the right one.
 
-A gRPC client gets it as the status of each call, because it shows that to its user. Headers are not read, as
+A gRPC client gets it as the status of each call, which it shows to its user. Headers are not read, because
 the extra for gRPC may be missing. A connection lasts for SECONDS and MOST_BYTES at most, and for
 SENDING_SECONDS more if the client does not read.
 """

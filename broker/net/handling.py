@@ -202,7 +202,7 @@ def by_code(*registrations: Registration[ContextT]) -> dict[RequestCode, Registr
 def registered(
     registrations: Mapping[RequestCode, Registration[ContextT]], code: int
 ) -> Registration[ContextT] | None:
-    """Return the registration of a code, which may be any number that a peer sends."""
+    """Return the registration of a code, which may be any number sent by a peer."""
     known: Mapping[Any, Registration[ContextT]] = registrations  # a RequestCode is found by its number
     return known.get(code)
 

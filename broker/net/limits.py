@@ -148,7 +148,7 @@ class PartialFrames:
         """Run the service that closes connections whose peers sent the beginning of a frame, and then
         nothing.
 
-        Checks are counted, not seconds, so that a pause of the process makes nobody late.
+        Checks are counted, not seconds, so that a pause of the process does not make clients late.
         """
         while True:
             await trio.sleep(STALLED_SECONDS / STALLED_CHECKS)

@@ -258,8 +258,8 @@ class Server:
             is_partial = session.connection.held > 0
             if is_partial:
                 partial_frames.update(session)
-            # Elapsed time is no criterion: on a busy machine, a short request of a modest client takes long
-            # too.
+            # Elapsed time is not a criterion: on a busy machine, even a short request of a modest client
+            # takes long.
             is_long = len(data) >= EAGER_BYTES or pace.waits > 0
             data = await receive(pace if is_long else None)
         decode(b"")  # the end of the stream: raises ReceiveError inside a frame

@@ -141,14 +141,15 @@ class Session:
     # sending
 
     def send(self, command: RemotingCommand | bytes, views: Sequence[Buffer] = ()) -> None:
-        """Queue the beginning of a frame with `views` as its rest, or a command with an opaque number and
-        `views` as its body. The views are not copied."""
+        """Queue the beginning of a frame with `views` as its remainder, or a command with an opaque number
+        and `views` as its body. The views are not copied.
+        """
         if isinstance(command, bytes):
             self._queue([command, *views])
         elif views:
             size = sum(map(len, views))
             self._queue([encode_frame_head(command, size), *views])
-        # A long body is sent from where it is: a copy of it would hold up the other connections.
+        # A long body is sent without a copy, which would hold up the other connections.
         elif len(command.body) >= LONG_BODY:
             self._queue([encode_frame_head(command, len(command.body)), memoryview(command.body)])
         else:
@@ -195,7 +196,7 @@ class Session:
             raise RemoteClosed(f"{self.peer_text} disconnected before it answered code {command.code}")
         raise RemoteTimeout(f"{self.peer_text} did not answer code {command.code} in {timeout_s:g} s")
 
-    # life
+    # lifetime
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
         """Run `function(*args)` in a task that is cancelled when the connection ends.
@@ -299,7 +300,7 @@ class Session:
             except Exception:  # an error in one callback must not skip the others
                 _log.exception("%s: close callback failed", self.peer_text)
 
-    # inside
+    # internal
 
     def _queue(self, buffers: list[Buffer]) -> None:
         if self.closed:

@@ -25,8 +25,9 @@ EAGER_BYTES = 16 * 1024
 """Minimum size of a read after which the next one does not wait for the socket to be readable, because more
 data is probably there."""
 SEND_SIZE = 256 * 1024
-"""Maximum number of bytes that are sent at a time: the kernel copies them, and does the receiver's work too
-if that is on the same machine."""
+"""Maximum number of bytes that are sent at a time: the kernel copies them, and also does the receiver's work
+if that is on the same machine.
+"""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -163,8 +164,7 @@ def front(buffers: list[Buffer], size: int) -> list[Buffer]:
 
 
 def drop_front(buffers: list[Buffer], count: int) -> None:
-    """Remove `count` bytes from the front; a buffer that was sent in part is replaced by a view of its
-    rest."""
+    """Remove `count` bytes from the front; a partly sent buffer is replaced by a view of its remainder."""
     whole = 0
     for buffer in buffers:
         if len(buffer) > count:

@@ -56,7 +56,7 @@ class Turns:
             self._last = None
 
     def took_turn(self, who: object) -> None:
-        """Note whose turn it is."""
+        """Record whose turn it is."""
         self._last = who
 
     async def after_wait(self, who: object) -> None:

@@ -27,7 +27,7 @@ _CODES: dict[int, Code] = {
 
 
 class StatusError(Exception):
-    """A call is answered with a code other than OK."""
+    """Raised to reply to a call with a code other than OK."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -56,6 +56,6 @@ OK: Final = status()
 
 
 def common(statuses: list[Any]) -> Any:
-    """Return the status of a reply with several entries: theirs, if all have the same code."""
+    """Return the status of a reply with several entries: their code, if all have the same."""
     codes = {one.code for one in statuses}
     return statuses[0] if len(codes) == 1 else status(Code.MULTIPLE_RESULTS)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BrokerQueues(NamedTuple):
-    """The queues of a topic on one broker. `kind` is the attribute that says which messages the topic takes."""
+    """The queues of a topic on one broker. `kind` is the attribute that sets the type of its messages."""
 
     broker_name: str
     perm: int
@@ -52,8 +52,9 @@ class Outgoing(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A stored message. `code` says whether disk and slaves have confirmed it. `half_at` is the offset in the
-    commit log of a half message, otherwise -1."""
+    """A stored message. `code` shows whether disk and slaves have confirmed it. `half_at` is the offset in
+    the commit log of a half message, otherwise -1.
+    """
 
     broker_name: str
     offset: int
@@ -71,12 +72,13 @@ class PlainSends(ABC):
 
     @abstractmethod
     def store(self) -> tuple[list[int], Coroutine[Any, Any, ResponseCode] | None]:
-        """Store the messages. Return their offsets and, unless they are confirmed now, what confirms all of
-        them."""
+        """Store the messages. Return their offsets and, unless they are already confirmed, a function that
+        confirms all.
+        """
 
 
 class Wish(NamedTuple):
-    """The messages that a receive asks for, of any queue; `kind` and `text` select them as in remoting."""
+    """The messages that a receive requests, from any queue; `kind` and `text` select them as in remoting."""
 
     group: str
     topic: str
@@ -88,7 +90,9 @@ class Wish(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """The result of a pull. The tags of messages may not be the wanted ones: brokers compare hashes."""
+    """The result of a pull. Messages may have tags other than those requested, because brokers compare
+    hashes.
+    """
 
     status: GetStatus
     messages: list[MessageExt]
@@ -100,8 +104,8 @@ class Pulled(NamedTuple):
 class Backend(ABC):
     """The side that has the messages.
 
-    `address` is what routes name if a request does not say how its client reached the front. `broker_name`
-    is that of the only broker, None if there may be several.
+    `address` is used in routes if a request does not show how its client reached the front. `broker_name` is
+    that of the only broker, None if there may be several.
     """
 
     turns: Turns
@@ -111,12 +115,12 @@ class Backend(ABC):
     @property
     @abstractmethod
     def access(self) -> AccessControl | None:
-        """The rules for callers; None if everybody may do everything."""
+        """The rules for callers; None if everyone may do everything."""
 
     @property
     @abstractmethod
     def checks_types(self) -> bool:
-        """True if a topic takes only messages of the type that its attribute names."""
+        """True if a topic accepts only messages of the type that its attribute names."""
 
     @property
     @abstractmethod
@@ -129,10 +133,10 @@ class Backend(ABC):
     @abstractmethod
     def now_ms(self) -> int: ...
 
-    # what there is
+    # topics, groups and clients
 
     def knows(self, topic: str) -> bool:
-        """Return False if there is certainly no such topic."""
+        """Return False if the topic certainly does not exist."""
         return True
 
     @abstractmethod
@@ -141,7 +145,7 @@ class Backend(ABC):
 
     @abstractmethod
     async def type_of(self, topic: str) -> str:
-        """Return the attribute of a topic that says which messages it takes."""
+        """Return the attribute of a topic that sets the type of its messages."""
 
     @abstractmethod
     async def group(self, name: str) -> SubscriptionGroupConfig | None:
@@ -161,10 +165,12 @@ class Backend(ABC):
     async def send(
         self, caller: Caller, topic: str, messages: Sequence[Outgoing]
     ) -> Sequence[Stored | Refusal]:
-        """Store messages of a topic in one queue: that of its message group for a single one that has one."""
+        """Store messages of a topic in one queue: that of its message group, for a single message that has
+        one.
+        """
 
     def plain_sends(self, session: Session) -> PlainSends | None:
-        """Return a run for sends of a connection; None if each has to be sent alone."""
+        """Return a run for sends of a connection; None if each must be sent alone."""
         return None
 
     @abstractmethod
@@ -183,8 +189,9 @@ class Backend(ABC):
     async def receive(
         self, caller: Caller, wish: Wish, until: float
     ) -> list[tuple[ReceiptHandle, MessageExt]] | None:
-        """Return messages with their handles, at once or by `until`; None if too many calls wait. Those of a call
-        that is cancelled are lent to others."""
+        """Return messages with their handles, at once or by `until`; None if too many calls wait. Messages of
+        a cancelled call are lent to others.
+        """
 
     @abstractmethod
     async def ack(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
@@ -194,17 +201,19 @@ class Backend(ABC):
     async def change(
         self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
     ) -> ReceiptHandle | None:
-        """Lend a message for another time from now on. Return its new handle, None if it is not in flight."""
+        """Change the time for which a message is lent, from now on. Return its new handle, None if it is not
+        in flight.
+        """
 
     @abstractmethod
     async def release(self, group: str, topic: str, handle: ReceiptHandle, *, counts: bool = False) -> None:
-        """Lend a message to others now; `counts`: as after another attempt."""
+        """Lend a message to others now; with `counts`, as another attempt."""
 
     @asynccontextmanager
     async def released_unless_done(
         self, group: str, topic: str, handles: Iterable[ReceiptHandle]
     ) -> AsyncIterator[dict[ReceiptHandle, None]]:
-        """Yield the handles; release those that the block has left there, however it ends."""
+        """Yield the handles; at the end of the block, release those that are left, however it ends."""
         left = dict.fromkeys(handles)
         try:
             yield left
@@ -224,7 +233,7 @@ class Backend(ABC):
     async def pull(
         self, caller: Caller, broker_name: str, header: PullMessageRequestHeader, until: float
     ) -> Pulled | None:
-        """Return what a pull finds, at once or by `until`; None if too many calls wait."""
+        """Return the result of a pull, at once or by `until`; None if too many calls wait."""
 
     @abstractmethod
     async def ask(

@@ -1,4 +1,4 @@
-"""The front and the caller of a call, and what a call names."""
+"""The front and the caller of a call, and the names in a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The clients of the front, by client id: what they told in Telemetry, and the way back to them.
+"""The clients of the front, by client id: the settings that they sent over Telemetry, and the stream back to
+them.
 
 A client outlives its connections. It is a channel in the broker's tables of groups, like a session of
 remoting: a request of the broker becomes a telemetry command, such as the check of a half message. A client
@@ -34,9 +35,11 @@ from rmqcli.codec.remoting.command import RemotingCommand
 
 MOST_CLIENTS: Final = 16_384
 MOST_COMMANDS: Final = 64
-"""Telemetry commands that wait for one client; more are dropped: the broker repeats its checks."""
+"""Maximum number of telemetry commands that wait for one client; others are dropped, because the broker
+repeats its checks.
+"""
 MOST_QUESTIONS: Final = 8
-"""Requests of administrators that wait for one client: each may hold a message of 4 MiB."""
+"""Maximum number of requests of administrators that wait for one client: each may hold a message of 4 MiB."""
 SILENT_SECONDS: Final = 60.0
 STREAMLESS_SECONDS: Final = 20.0
 SCAN_SECONDS: Final = 5.0
@@ -93,8 +96,7 @@ class Client:
 
     async def request(self, request: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Send a request of an administrator as a telemetry command, and return the answer as the reply of a
-        client of remoting. An answer that is late or repeated is dropped. Raises RemoteClosed or
-        RemoteTimeout.
+        remoting client. A late or repeated answer is dropped. Raises RemoteClosed or RemoteTimeout.
         """
         nonce = str(next(_nonces))
         field, command = question(request, nonce)
@@ -116,7 +118,7 @@ class Client:
             raise RemoteClosed(told) from None
         finally:
             self._answers.pop((field, nonce), None)
-            with suppress(ValueError):  # a command that nobody waits for is not sent any more
+            with suppress(ValueError):  # a command that nobody waits for is no longer sent
                 self._commands.remove(command)
         return reply(request, answer, round(1000 * (trio.current_time() - began)))
 
@@ -130,7 +132,7 @@ class Client:
             self._answers.pop(key).send_nowait(answer)
 
     def end_stream(self, stream: Call) -> None:
-        """Forget a stream that has ended; what was asked over it is not answered any more."""
+        """Forget a stream that has ended; requests sent over it are no longer answered."""
         if self.stream is stream:
             self.stream = None
             answers, self._answers = self._answers, {}
@@ -187,7 +189,7 @@ class Client:
                 await self._settled()
             await call.send(command.SerializeToString())
             if self.settings is None and command.HasField("status"):
-                # Its first settings were refused. A client of Go waits for others until the stream ends.
+                # Its first settings were refused. A Go client waits for others until the stream ends.
                 call.finish(GrpcStatus.INVALID_ARGUMENT, command.status.message)
                 call.cancel()
 
@@ -206,7 +208,9 @@ class Client:
 
 
 def transaction_id(commit_log_offset: int, half_offset: int, broker_name: str) -> str:
-    """Return a transaction id that says where its half message is, so that nothing has to remember it."""
+    """Return a transaction id that contains the position of its half message, so that no state is needed for
+    it.
+    """
     return f"{commit_log_offset:016X}{half_offset:016X}{broker_name}"
 
 

@@ -1,8 +1,7 @@
-"""Messages of the service as messages of the store, and the other way (Java `SendMessageActivity`,
-`GrpcConverter`).
+"""Conversion of messages between the service and the store (Java `SendMessageActivity`, `GrpcConverter`).
 
-A message is delivered without compression, with the MD5 of its body, whatever its sender did: each official
-client understands that.
+A message is delivered without compression, with the MD5 of its body, no matter how it was sent: every
+official client understands that.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def duration(ms: int) -> Any:
 
 
 def properties_of(message: Any, producer_group: str) -> dict[str, str]:
-    """Return the properties of a message to be stored. Raises StatusError for what a property cannot be."""
+    """Return the properties of a message to be stored. Raises StatusError for an invalid property."""
     system = message.system_properties
     properties = _user_properties(message.user_properties)
     if not system.message_id or _CONTROLS.search(system.message_id) or len(system.message_id) > LONGEST_ID:

@@ -73,8 +73,9 @@ _OFFSETS: Final[dict[int, Callable[..., Any]]] = {
 
 
 async def ready(broker: BrokerContext, function: Callable[..., ResultT], *arguments: object) -> ResultT:
-    """Call a function that uses the store once the disk is ready, and do what its reply must wait for, such as
-    saving a new topic."""
+    """Call a function that uses the store once the disk is ready, and wait for the work that precedes its
+    reply, such as saving a new topic.
+    """
     barriers: list[Barrier] = []
 
     def attempt() -> ResultT:
@@ -169,8 +170,9 @@ class EmbeddedBackend(Backend):
         code: int = 0,
         session: Any = None,
     ) -> Any:
-        """Return the reply header of a handler of remoting to a request of this caller. `session` is its
-        connection, unless another channel takes its place. Raises Refusal."""
+        """Return the reply header of a remoting handler to a request of this caller. `session` is its
+        connection, unless another channel takes its place. Raises Refusal.
+        """
         command = caller.command(code)
         request: Request[Any, Any] = Request(header, body, command, session or caller.session)
         answer: Any = await ready(self._broker, handler, self._broker, request)
@@ -181,7 +183,7 @@ class EmbeddedBackend(Backend):
             answer = await answer
         return answer.header if isinstance(answer, Reply) else None
 
-    # what there is
+    # topics, groups and clients
 
     def knows(self, topic: str) -> bool:
         return self._broker.topics.get(topic) is not None
@@ -333,7 +335,7 @@ class EmbeddedBackend(Backend):
         return check_pop(broker, caller.session, wish.group, wish.topic, ANY_QUEUE, wish.max_messages)
 
     async def _popped(self, caller: Caller, pop: PopRequest, until: float) -> PopResult | None:
-        """Return what a pop finds by `until`; less if the client says that it ends."""
+        """Return the result of a pop by `until`, or earlier if the client announces its end."""
         pops = self._broker.pops
         client = caller.front.clients.find(caller.client_id, caller.access_key)
         if client is None:

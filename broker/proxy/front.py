@@ -53,7 +53,7 @@ _STREAMING: dict[str, Unary] = {
 
 _log = logging.getLogger("rmqcli.broker.proxy")
 _PROMPT = {"SendMessage", "AckMessage"}
-"""Calls that have a task only if they must wait."""
+"""Calls that get a task only if they must wait."""
 
 
 class _Rpc(NamedTuple):
@@ -74,7 +74,7 @@ _TELEMETRY = next(method.path for method in messages.METHODS if method.streams_r
 
 
 async def serve(front: Front, call: Call) -> None:
-    """Carry out a call. Errors of RocketMQ are a status in its reply, those of the transport one of gRPC."""
+    """Carry out a call. RocketMQ errors become a status in its reply, transport errors a gRPC status."""
     if call.path == _TELEMETRY:
         await in_task()
         await _serve_telemetry(front, call)

@@ -1,17 +1,17 @@
 """Calls of gRPC clients on HTTP/2 connections.
 
 A connection is a session like one of remoting; `rmqcli.codec.proxy.http2` decodes and encodes its frames. The
-reader of a connection carries out a call as far as it waits for nothing, a task the rest. What a client can
-cost is bounded:
+reader of a connection carries out a call until it must wait, and a task carries out the rest. The cost of a
+client is bounded:
 
 * Each stream has a window of WINDOW bytes. A longer message needs a grant of `Grants`, of which a connection
   has a few; without it, the client cannot send the rest. So memory is bounded by the number of streams.
 * Messages to a client are sent as far as its windows reach. A client that opens none for STALLED_SECONDS, or
   stops in the middle of a frame or a message, is disconnected. `Stalls` bounds the calls that wait so.
-* Resets and frames that carry nothing have an allowance for each ALLOWANCE_SECONDS.
+* Resets and empty frames have an allowance for each ALLOWANCE_SECONDS.
 * All frames are handled a few at a time, in turns with other connections.
 
-Calls of one method that a read has brought may be carried out together (`Together`).
+Calls of one method that arrive in one read may be carried out together (`Together`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _State:
 
 @types.coroutine
 def in_task() -> Generator[None, None, None]:
-    """Have a task take over the call that the reader carries out, if it does: what follows waits."""
+    """Have a task take over the call if the reader is carrying it out, because the next steps wait."""
     if _State.is_stepping:
         yield
 
@@ -123,8 +123,8 @@ class Stalls:
     """The calls of a server that wait for the rest of a message, or for a window, in the order in which they
     began.
 
-    The connection of one that has waited for STALLED_SECONDS is closed, and so is that of the first one if
-    there are too many. One timer serves all, and each connection ends in a turn of its own, because thousands
+    The connection of a call that has waited for STALLED_SECONDS is closed, as is that of the first call if
+    there are too many. One timer serves all, and each connection ends in a separate turn, because thousands
     of calls may wait.
     """
 
@@ -276,7 +276,7 @@ class Call(Stream):
 
     @property
     def is_awaited(self) -> bool:
-        """True if the client still waits for the reply, as far as is known."""
+        """True if the client, as far as known, still waits for the reply."""
         return self.is_open and trio.current_time() < self.deadline
 
     async def send(self, message: bytes) -> None:
@@ -303,8 +303,7 @@ class Call(Stream):
             await opened.wait()
 
     def answer(self, message: bytes) -> bool:
-        """Send the only message, and end the call with OK, if that waits for nothing; return False
-        otherwise."""
+        """Send the only message, and end the call with OK, if that requires no wait; return False otherwise."""
         session = self.session
         if self._is_answered or not self.is_open or session.closed or session.is_congested:
             return False
@@ -342,7 +341,7 @@ class Call(Stream):
                 self.deadline = trio.current_time() + seconds
 
     def carry_out(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do all work of the call that waits for nothing now, and the rest in a task."""
+        """Do all work of the call that requires no wait now, and the rest in a task."""
         if _step(work):
             try:
                 self._read_deadline()
@@ -415,7 +414,7 @@ class Http2Session(Session):
     # receiving
 
     async def feed(self, data: bytes, pace: Pace) -> None:
-        """Handle the frames in what the client has sent, in turns. Raises RemoteProtocolError."""
+        """Handle the frames that the client has sent, in turns. Raises RemoteProtocolError."""
         self.in_batch = True
         self.begun = 0
         try:
@@ -431,7 +430,7 @@ class Http2Session(Session):
                 await self._step(pace)
             await self._carry_out_waiting(pace)
         finally:
-            while self._waiting:  # what came before a frame that ends the connection
+            while self._waiting:  # frames before one that ends the connection
                 self._carry_out_first()
             self.in_batch = False
             self.flush()
@@ -449,7 +448,7 @@ class Http2Session(Session):
         return self.begun >= TASKS_AT_ONCE or (pace.is_over and not self._is_modest)
 
     def _check_allowance(self) -> None:
-        """Raise RemoteProtocolError if the client resets streams, or sends frames for nothing, too often."""
+        """Raise RemoteProtocolError if the client resets streams, or sends useless frames, too often."""
         spent = self.http2
         now = trio.current_time()
         if now >= self._allowance_ends:
@@ -471,7 +470,9 @@ class Http2Session(Session):
         return call
 
     def start(self, call: Call) -> None:
-        """Carry out a call, unless it was started: once its client has sent all, or no more for now."""
+        """Carry out a call, unless it was started, once its client has sent everything, or nothing more for
+        now.
+        """
         if call in self._new:
             del self._new[call]
             if refusal := http_refusal(call.headers):
@@ -523,7 +524,7 @@ class Http2Session(Session):
     # sending
 
     async def wait_for_room(self) -> None:
-        """Wait until the kernel has accepted what is queued; end the connection if it accepts nothing."""
+        """Wait until the kernel has accepted the queued bytes; end the connection if it accepts nothing."""
         self.flush()
         while self.is_congested:
             with trio.move_on_after(STALLED_SECONDS):
@@ -534,8 +535,7 @@ class Http2Session(Session):
             await trio.sleep_forever()
 
     def ping(self) -> None:
-        """Ask a client with open calls for a sign of life; end the connection if it has not answered the last
-        time."""
+        """Ping a client with open calls; end the connection if it has not answered the last ping."""
         if not self.calls:
             return
         if not self.is_heard:
@@ -545,7 +545,7 @@ class Http2Session(Session):
         self.http2.ping()
 
     def end(self, reason: str) -> None:
-        """End the connection, and say why in the log."""
+        """End the connection, and log the reason."""
         _log.info("%s: %s closed: %s", self.server, self.peer_text, reason)
         self.close()
 

@@ -1,5 +1,6 @@
-"""PullMessage, UpdateOffset, GetOffset and QueryOffset, which Java's proxy does not have: they read queues by
-offsets, like the pull consumers of remoting."""
+"""PullMessage, UpdateOffset, GetOffset and QueryOffset, which Java's proxy does not implement: they read
+queues by offset, like the pull consumers of remoting.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ TAG, SQL = "TAG", "SQL92"
 MOST_PULLED = 32
 LONGEST_POLL = 60.0
 SPARE = 0.5
-"""Seconds before the deadline of a call in which its answer must have left."""
+"""Seconds before the deadline of a call by which its reply must have been sent."""
 
 
 def expression_of(filter_expression: Any) -> tuple[str, str]:
@@ -121,7 +122,7 @@ def _place(caller: Caller, request: Any) -> tuple[str, str]:
 
 
 async def query_offset(caller: Caller, request: Any) -> Any:
-    """Return the first or last offset of a queue, or the one of a time."""
+    """Return the first or last offset of a queue, or the offset at a time."""
     topic, queue_id = topic_name(full_name(request.message_queue.topic)), request.message_queue.id
     caller.check(on_topic(topic, Permission.SUB))
     await _check_queue(caller, topic, request.message_queue)

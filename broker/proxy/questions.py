@@ -55,8 +55,9 @@ def answer_key(command: Any) -> tuple[str, str] | None:
 
 
 def reply(request: RemotingCommand, answer: Any, spent_ms: int) -> RemotingCommand:
-    """Return the reply of a client of remoting that answers the same. A status that says neither how the
-    message was consumed nor what the threads do becomes a refusal."""
+    """Return the equivalent reply of a remoting client. A status that contains neither the result of
+    consumption nor thread stacks becomes a refusal.
+    """
     code = answer.status.code
     if answer.HasField(STACK):
         # The status is optional, and the trace is an answer without it.

@@ -1,6 +1,6 @@
 """ReceiveMessage, AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue, by pops.
 
-A receive looks at all queues of the topic, whatever queue its request names. Messages of an auto-renewed
+A receive covers all queues of the topic, regardless of the queue in its request. Messages of an auto-renewed
 receive are lent again while their client lives (`renewals`). A receive whose stream ends returns the messages
 that it has not sent.
 """
@@ -67,7 +67,7 @@ async def receive_message(caller: Caller, request: Any) -> None:
             else:
                 await _send(caller, message=_message(message, handle, invisible, request.message_queue.topic))
                 if not caller.call.is_awaited:
-                    return  # a message that is renewed for a client without it is lent for hours
+                    return  # it would be renewed for hours, for a client without it
                 if request.auto_renew:
                     renewals.add(caller.client(), group, topic, handle, invisible)
             del unsent[handle]
@@ -86,7 +86,7 @@ def _message(stored: MessageExt, handle: ReceiptHandle, invisible_ms: int, topic
 
 
 def _poll_seconds(caller: Caller, request: Any) -> float:
-    """Return how long a receive waits: as long as it says, and as its deadline allows. Raises StatusError."""
+    """Return how long a receive waits: the requested time, limited by its deadline. Raises StatusError."""
     given = (
         milliseconds(request.long_polling_timeout)
         if request.HasField("long_polling_timeout")
@@ -121,7 +121,7 @@ def _place(caller: Caller, request: Any) -> tuple[str, str]:
 
 
 def _handle(backend: Backend, text: str) -> ReceiptHandle:
-    """Return a handle of a broker behind the front. Raises StatusError."""
+    """Return the handle of a broker behind the front. Raises StatusError."""
     try:
         handle = ReceiptHandle.decode(text)
     except CodecError as error:
@@ -162,7 +162,9 @@ async def ack_message(caller: Caller, request: Any) -> Any:
 
 
 async def change_invisible_duration(caller: Caller, request: Any) -> Any:
-    """Lend a message for another time; with 0, as the Node client asks, it can be received at once."""
+    """Change the time for which a message is lent; with 0, which the Node client sends, it can be received at
+    once.
+    """
     topic, group = _place(caller, request)
     backend = caller.backend
     invisible = _invisible(request.invisible_duration, 0)

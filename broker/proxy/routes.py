@@ -1,7 +1,7 @@
 """QueryRoute and QueryAssignment.
 
-A route names the address by which its client reached the front: port forwards, containers and tunnels need no
-setting. Each broker has id 0, and its queues are numbered from 0 on.
+A route names the address through which its client reached the front, so port forwards, containers and tunnels
+need no setting. Each broker has id 0, and its queues are numbered from 0 on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ async def query_route(caller: Caller, request: Any) -> Any:
 
 
 async def query_assignment(caller: Caller, request: Any) -> Any:
-    """Return what a push consumer receives from: all queues of a broker as one, or each one for a FIFO group."""
+    """Return the queues from which a push consumer receives: all queues of a broker as one, or each one for a
+    FIFO group.
+    """
     name, group = topic_name(full_name(request.topic)), group_name(full_name(request.group))
     caller.check(*subscribe(name, group))
     backend = caller.backend
@@ -62,7 +64,7 @@ async def query_assignment(caller: Caller, request: Any) -> Any:
 
 
 def accepted_types(backend: Backend, kind: str) -> tuple[MessageType, ...]:
-    """Return the types of the messages that a topic takes, given its attribute: all, unless they are checked.
+    """Return the types of messages that a topic accepts, given its attribute: all, unless types are checked.
 
     Only a topic for priorities names them, because Java's clients before 5.2.1 fail on a type that they do
     not know.
@@ -92,7 +94,7 @@ def _queue(backend: Backend, some: BrokerQueues, topic: Any, number: int, endpoi
 
 
 def _endpoints(caller: Caller, request: Any) -> Any:
-    """Return the address that the client named in its request, or else that of its connection."""
+    """Return the address that the client named in its request, otherwise that of its connection."""
     if request.endpoints.addresses:
         return request.endpoints
     is_secure = caller.call.headers.get(":scheme") == "https"

@@ -76,8 +76,9 @@ def send_together(front: Front, calls: Sequence[Call]) -> int:
 
 
 def _added(front: Front, call: Call, sends: PlainSends) -> str | None:
-    """Add the message of a call, and return its id. Return None if the call has to be carried out alone, also
-    to find out what is wrong with it."""
+    """Add the message of a call, and return its id. Return None if the call must be carried out alone, for
+    example to report what is wrong with it.
+    """
     data = call.request
     if data is None:
         return None
@@ -142,7 +143,7 @@ def _prepared(backend: Backend, message: Any, properties: dict[str, str]) -> Out
 
 
 async def _check_type(backend: Backend, topic: str, kind: MessageType) -> None:
-    """Raise StatusError unless a topic takes messages of this type."""
+    """Raise StatusError unless a topic accepts messages of this type."""
     expected = await backend.type_of(topic)
     if kind not in accepted_types(backend, expected):
         text = f"the expected type is {expected}, but actual type is {kind.name}"

@@ -86,7 +86,8 @@ class GrpcServer(Server):
         session.http2.greet()
         while data:
             session.is_active = session.is_heard = True
-            # Clients that send little go first, also before many of which each sends much for the first time.
+            # Clients that send little go first, even before many clients that each send much for the first
+            # time.
             if len(data) >= LONG_READ and not was_long:
                 await pace.next()
             pace.begin()

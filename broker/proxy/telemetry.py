@@ -1,7 +1,7 @@
-"""Telemetry, Heartbeat and NotifyClientTermination: who the clients are, and what they are told.
+"""Telemetry, Heartbeat and NotifyClientTermination: the identity and settings of clients.
 
-A client whose settings are not known is served all the same: after a restart of the server, some clients do
-not open their stream again.
+A client whose settings are unknown is served anyway, because some clients do not reopen their stream after a
+restart of the server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rmqcli.codec.selector import ALL, parse_tags, tag_codes
 
 LONGEST_COMMAND = 256 * 1024
 LONGEST_ANSWER = 1024 * 1024
-"""A client that is asked for its thread stack may have a thousand threads."""
+"""A client whose thread stacks are requested may have a thousand threads."""
 MOST_TOPICS = 1024
 SEND_ATTEMPTS = 3
 DEFAULT_RETRIES = 16
@@ -58,7 +58,7 @@ async def telemetry(caller: Caller) -> None:
     try:
         caller.check()
     except Refusal as refusal:
-        # Whoever only names the id and the account of a client does not get its commands.
+        # A caller that merely names the id and the account of a client does not get its commands.
         error = of_refusal(refusal)
         await call.send(_refused(error).SerializeToString())
         raise CallError(GrpcStatus.INVALID_ARGUMENT, str(error)) from None
@@ -85,7 +85,7 @@ async def telemetry(caller: Caller) -> None:
 
 
 async def _take_all(caller: Caller, client: Client) -> None:
-    """Take commands until the client ends the stream. Raises CallError for one that cannot be."""
+    """Receive commands until the client ends the stream. Raises CallError for an invalid one."""
     while (data := await caller.call.receive()) is not None:
         client.last_call = trio.current_time()
         longest = LONGEST_ANSWER if client.is_asked else LONGEST_COMMAND
@@ -119,7 +119,7 @@ def _refused(error: StatusError) -> Any:
 
 
 def _check(caller: Caller, settings: Any) -> None:
-    """Raise StatusError or Refusal for settings that cannot be, or that the account may not have."""
+    """Raise StatusError or Refusal for settings that are invalid, or not permitted for the account."""
     needs: list[Need] = []
     if settings.HasField("publishing"):
         topics = [topic_name(full_name(topic)) for topic in settings.publishing.topics]

@@ -1,8 +1,8 @@
 """Puts of messages into the store, for all handlers and services (Java `CommitLog.asyncPutMessage`).
 
-A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and
-queue in the properties REAL_TOPIC and REAL_QID. One with a timer waits in rmq_sys_wheel_timer, and
-TIMER_OUT_MS says until when. Properties texts are encoded again from all properties, so that WAIT stays in
+A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue
+in the properties REAL_TOPIC and REAL_QID. One with a timer waits in rmq_sys_wheel_timer, and TIMER_OUT_MS
+contains the time until then. Properties texts are encoded again from all properties, so that WAIT stays in
 them.
 """
 
@@ -31,8 +31,8 @@ from rmqcli.codec.properties import decode_properties, encode_properties
 from rmqcli.codec.property_names import TIMERS, PropertyName, delay_level
 from rmqcli.codec.records.reading import scan_record
 
-# Messages that the broker makes: those that it stores again (sent back, delivered after their delay,
-# committed), hides in a system topic, or writes itself.
+# Messages made by the broker: those that it stores again (sent back, delivered after their delay, committed),
+# hides in a system topic, or writes itself.
 
 MAX_QUEUE_DIGITS = 9
 SYSTEM_QUEUES = 1

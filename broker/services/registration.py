@@ -59,7 +59,7 @@ _log = logging.getLogger("rmqcli.broker.services.registration")
 
 PERIOD_MS = (10_000, 60_000)
 _FIRST_SEARCH = 1.0
-"""Seconds until a slave asks for its master for the second time."""
+"""Seconds until a slave requests its master for the second time."""
 _RETRY = 1.0
 """Seconds between attempts to connect to a name server that is down. A period would be a long time without
 routes when both have just started."""
@@ -179,8 +179,8 @@ class Registration:
             self._on_order_topics(answer.body.table)
 
     async def _register_changes(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
-        # A name server of 4.9 would take the changed topics for all, if they were the first that it learns: their
-        # version is that of all, and it does not read registrations with a version that it knows.
+        # A name server of 4.9 would take the changed topics to be all topics, if they were the first that it
+        # gets: their version is that of all, and it does not read registrations with a version that it knows.
         if address not in self._complete:
             header, body = await self._registration(self._topics())
         await self._register_at(header, body, address)

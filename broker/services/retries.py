@@ -34,7 +34,7 @@ def ensure_topic(broker: BrokerContext, topic: str, queues: int, *, unit_mode: b
 
 
 def retry_properties(original: MessageExt, topic: str | None = None) -> dict[str, str]:
-    """Return the properties of a message with those that say where it came from."""
+    """Return the properties of a message, with those that record its origin."""
     properties = {name: value for name, value in original.properties.items() if name not in TIMERS}
     properties.setdefault(P.RETRY_TOPIC, topic or original.topic)
     properties.setdefault(P.ORIGIN_MESSAGE_ID, original.offset_msg_id)

@@ -2,7 +2,7 @@
 broker needs to allocate queues to the members of a group.
 
 A route is requested on demand, at most every MAX_AGE seconds; Java refreshes the known routes every 30 s.
-While no name server answers, the last known queues are used.
+While no name server replies, the last known queues are used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rmqcli.codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
 
 MAX_AGE = 5.0
 ASK_SECONDS = 1.0
-"""Time for each name server to answer; the client that waits has 3 s in total."""
+"""Time for each name server to reply; the waiting client has 3 s in total."""
 SILENT_SECONDS = 1.0
 """Pause after a failure at all name servers, during which all requests fail immediately."""
 MOST_TOPICS = 4096
@@ -53,7 +53,7 @@ class TopicRoutes:
     async def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Return the read queues of a topic; None if the name servers do not know it.
 
-        Concurrent requests for one topic share a reply. Raises BrokerError if no name server answers.
+        Concurrent requests for one topic share a reply. Raises BrokerError if no name server replies.
         """
         while topic in self._asking:
             await self._asking[topic].wait()

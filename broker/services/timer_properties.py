@@ -1,7 +1,7 @@
 """Timer properties of a message (Java `HookUtils.handleScheduleMessage`).
 
 TIMER_DELAY_SEC takes precedence over TIMER_DELAY_MS, and that over TIMER_DELIVER_MS. A delay level above 0
-takes precedence over all three and removes them. A message with TIMER_OUT_MS has waited already; a time in
+takes precedence over all three and removes them. A message with TIMER_OUT_MS has already waited; a time in
 the past means no delay.
 """
 
@@ -37,7 +37,7 @@ def delete_key(topic: str, key: str) -> str:
 
 
 def timer_problem(broker: BrokerContext, message: StoreMessage) -> PutStatus | None:
-    """Return the reason for which the store refuses a message with timer properties; None if there is none.
+    """Return the reason why the store refuses a message with timer properties; None if there is none.
 
     For a half message, this is checked before its commit as well.
     """
@@ -77,7 +77,7 @@ def _due(broker: BrokerContext, message: StoreMessage) -> int | PutStatus | None
     if due - now > broker.config.timer_max_delay_sec * 1000:
         return PutStatus.WHEEL_TIMER_MSG_ILLEGAL
     victim = properties.get(DEL_UNIQKEY)
-    # Beyond Java: a message may recall those of its own topic only, whose permissions its sender has.
+    # Beyond Java: a message may recall only messages of its own topic, for which its sender has permission.
     if victim is not None and (due <= now or not victim.startswith(delete_key(message.topic, ""))):
         return PutStatus.WHEEL_TIMER_MSG_ILLEGAL
     return due if due > now else None

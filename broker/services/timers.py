@@ -2,8 +2,8 @@
 
 One service reads the queue of the timer topic, puts each message into its slot of the wheel
 (`rmqcli.broker.store.timer_wheel`), and delivers the slots whose second has passed: a message is never early,
-and less than a second late. Before it delivers, it reads the queue to the end, so that a recall takes effect
-that was stored in time. A message that waits for long is stored again on the way, because the files of the
+and less than a second late. Before it delivers, it reads the queue to the end, so that a recall stored in
+time takes effect. A message that waits for a long time is stored again in between, because the files of the
 commit log are deleted.
 
 A message that the store refuses is tried again; its slot is cleared once all of it is stored. Wheel and log
@@ -91,7 +91,7 @@ class Timers:
         self._topics: dict[int, str] = {}
         self._changed: dict[int, int] = {}
 
-    # --- what others ask
+    # --- called by other parts
 
     @property
     def counts(self) -> dict[int, int]:
@@ -100,12 +100,12 @@ class Timers:
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait."""
+        """The number of waiting messages."""
         return max(self._wheel.waiting, 0) + self.behind
 
     @property
     def behind(self) -> int:
-        """The number of messages that are stored and not yet in the wheel."""
+        """The number of stored messages that are not yet in the wheel."""
         end = self._broker.store.search.max_offset(TIMER_TOPIC, QUEUE)
         return max(end - self._wheel.queue_offset, 0)
 
@@ -119,7 +119,7 @@ class Timers:
         return self._wheel.check_point(self._broker.now_ms())
 
     def metrics(self) -> TimerMetricsSerializeWrapper:
-        """Return the number of messages that wait, by topic."""
+        """Return the number of waiting messages, by topic."""
         now = self._broker.now_ms()
         for name in self._broker.topics:
             self._topics.setdefault(java_string_hash(name), name)
@@ -141,7 +141,7 @@ class Timers:
                 self._pause.cancel()
 
     async def adopt(self, known: TimerCheckPoint) -> None:
-        """Note on a slave what its master has delivered. Raises OSError if the disk refuses."""
+        """Record on a slave what its master has delivered. Raises OSError if the disk refuses."""
         await self._in_thread(self._wheel.adopt, known, self._queue()[0])
 
     # --- the service
@@ -269,7 +269,7 @@ class Timers:
     # --- from the wheel into the topics
 
     async def _deliver_due(self) -> float:
-        """Deliver the slots that are due. Return the seconds until the next one is."""
+        """Deliver the slots that are due. Return the seconds until the next slot is due."""
         while (slot := self._wheel.next_slot()) is not None:
             wait = slot + PRECISION_MS - self._broker.now_ms()
             if wait > 0:
@@ -314,7 +314,7 @@ class Timers:
             _log.error("the timer message at %d is gone: its file was deleted", unit.offset)
             return None
         out = number(original.properties.get(OUT_MS, ""))
-        # A unit of a record that a power cut took away may now point to another message.
+        # A unit of a record lost in a power cut may now point to another message.
         is_its = out is not None and (out <= unit.slot or unit.magic & ROLL)
         return original if is_its else None
 

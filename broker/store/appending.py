@@ -132,7 +132,7 @@ class Appender:
 
     def run_of(self, topic: str, queue_id: int) -> QueueRun | None:
         """Return an empty run of a queue for `append_run`; None if its messages need more than a record and
-        an entry (an extension, a delay, a new queue) and so have to use `append`.
+        an entry (an extension, a delay, a new queue) and so must use `append`.
         """
         known = self._topics.get(topic)
         queue = self._by_topic.get(topic, _NO_QUEUES).get(queue_id)
@@ -142,8 +142,8 @@ class Appender:
 
     def begin_run(self) -> Run:
         """Return a run that ends where the log needs another file or more blocks from the disk."""
-        # A store that takes no messages gives a run without room, so that every send goes on to `append`,
-        # which returns the reason.
+        # A store that accepts no messages returns a run without room, so every send goes to `append`, which
+        # returns the reason.
         return self._begin(self._log.end + (self._log.room if self._statistics.writable else 0))
 
     def append_run(self, run: Run, queues: Sequence[QueueRun]) -> None:
@@ -237,7 +237,7 @@ class Appender:
         run, told = self._begin(), list[QueueRun]()
         for offset, scan, name, queue in records:
             known = self._topic(name)
-            # A copied log may have topics that take no sends here: their records get no index items.
+            # A copied log may have topics that accept no sends here: their records get no index items.
             topic = known or _Topic(name, b"", 0)
             has_items = known is not None and (queue is not None or has_index_items(scan.sys_flag))
             code, hashes = self._facts(scan.properties, topic, has_items=has_items)

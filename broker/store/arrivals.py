@@ -15,8 +15,8 @@ from rmqcli.codec.core.record_writer import QueueRun
 
 # Messages whose index items take long: a long batch, or one message with thousands of keys.
 #
-# Their items are added, and the listeners of arrivals called, some in each turn of the event loop. What is
-# stored meanwhile comes after them: the index has to know the messages in the order of the log.
+# Their items are added, and the listeners of arrivals called, some in each turn of the event loop. Messages
+# stored in the meantime come after them: the index needs the messages in the order of the log.
 
 ITEMS_PER_LOOK = 16
 """Items between two readings of the clock."""
@@ -69,7 +69,7 @@ class LateArrivals:
             raise NotReady(self.settled, in_order=True)
 
     async def settled(self) -> None:
-        """Return once everything that is late now is done."""
+        """Return once all work that is late now is done."""
         wanted = self._added
         while self._done < wanted:
             await self._progress.wait()

@@ -110,9 +110,9 @@ class Checkpoint:
 
 # The topics that were deleted while records of theirs are in the commit log: `config/deletedTopics.json`.
 #
-# Deleting a topic removes its queues; its records go with their log files, much later. Until then a recovery
-# that read the log would give the records their entries again. Java has no such file, and its topics do come
-# back.
+# Deleting a topic removes its queues; its records are removed with their log files, much later. Until then, a
+# recovery that reads the log would recreate their entries. Java has no such file, so its deleted topics do
+# reappear.
 
 
 class DeletedTopics:
@@ -130,8 +130,9 @@ class DeletedTopics:
         self.ends = dict(content.deleted_topics) if content is not None else {}
 
     def add(self, topics: Iterable[str], end: int, log_start: int) -> bytes:
-        """Note that topics were deleted at offset `end`, and drop marks before the start of the log. Return
-        the new content."""
+        """Record that topics were deleted at offset `end`, and drop marks before the start of the log. Return
+        the new content.
+        """
         kept = {topic: known for topic, known in self.ends.items() if known > log_start}
         self.ends = kept | dict.fromkeys(topics, end)
         return self._content()

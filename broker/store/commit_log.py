@@ -6,7 +6,7 @@
   record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
 * After `AHEAD_AFTER` bytes in one file, the writer requests that the next pages be allocated in advance.
-* Touching a mapped page that the disk has no room for would kill the process, so records are only written
+* Touching a mapped page for which the disk has no room would kill the process, so records are written only
   where blocks are reserved. The free space is checked every `SPACE_STEP` bytes.
 """
 
@@ -119,7 +119,7 @@ class CommitLog:
         if segment is not None:
             grow_at = segment.reserved - LOG_STEP // 2
             is_later = self._position < grow_at and segment.reserved < segment.size
-            # If the disk refused to reserve more, the writer asks for it when it gets there.
+            # If the disk refused to reserve more, the writer requests it when it gets there.
             self._grow_at = grow_at if is_later else segment.size
             self._set_attend()
 

@@ -232,7 +232,7 @@ class ConsumeQueue:
             # Not done for each entry: a flush sets `ready_until` to 0, which leads the next entry here.
             self._touched[self] = None
             self._limit = last.reserved // ENTRY_SIZE * ENTRY_SIZE
-            # With 0, each entry goes through `Room`, which turns away all but the holder.
+            # With 0, each entry goes through `Room`, which refuses all but the holder.
             self.ready_until = 0 if self.hold else (last.start + last.reserved) // ENTRY_SIZE
 
     def next_file_start(self) -> int:

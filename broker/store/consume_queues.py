@@ -122,7 +122,7 @@ class ConsumeQueues:
 
     @staticmethod
     def _other_size(lists: Iterable[SegmentList]) -> tuple[SegmentList, Path, int] | None:
-        """Return the list, path and length of a file that reveals another size than the setting; None if
+        """Return the list, path and length of a file that reveals a size other than the setting; None if
         there is none. No file may have the configured size, and two must share another one, or the only
         length is greater.
         """

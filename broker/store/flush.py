@@ -7,10 +7,10 @@ checkpoint, whose values are read before the flush they describe. At that time t
 released from the memory of the process; full pages of queues are released at each flush, which handles some
 queues at a time.
 
-A failed sync is never repeated: Linux reports a page that could not be written once and then counts it as
-clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses messages
-until it is opened again, and all waits for a flush report failure. The abort file also records the failure
-(`note_failure`), so that the next start writes such pages again.
+A failed sync is never repeated: Linux reports a page that could not be written only once and then counts it
+as clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses
+messages until it is opened again, and all waits for a flush report failure. The abort file also records the
+failure (`note_failure`), so that the next start writes such pages again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Flusher:
 
     def start(self, services: Services) -> None:
         """Start the services; `close` is called after the stop."""
-        if self._in_thread is trio.to_thread.run_sync:  # a virtual clock would run on while the kernel works
+        if self._in_thread is trio.to_thread.run_sync:  # a virtual clock would advance while the kernel works
             self._file_sync = self._disk.file_sync()
         services.start("group commit", self._group_commit)
         services.start("flush commit log", self._flush_log_at_times)
@@ -129,14 +129,14 @@ class Flusher:
         if not self.config.sync_flush:
             return True
         with trio.move_on_after(self.config.sync_flush_timeout / 1000):
-            # Again and again: the flush that just ended may have begun before these records.
+            # In a loop, because the flush that just ended may have begun before these records.
             while self._log.flushed < end and not self._statistics.damaged:
                 self._wanted.set()
                 await self._done.wait()
         return self._log.flushed >= end
 
     async def make_durable(self) -> bool:
-        """Flush everything the log holds now, whatever the flush type. Return False if the disk failed."""
+        """Flush everything the log holds now, regardless of the flush type. Return False if the disk failed."""
         end = self._log.end
         await self._guarded(self.flush_log)
         return self._log.flushed >= end
@@ -242,10 +242,10 @@ class Flusher:
         await self._blocking(self._save_checkpoint, self._checkpoint.content())
 
     async def make_known(self, offset: int) -> None:
-        """Make the queue entries of records before `offset` durable, and the checkpoint that says so. Raises
-        OSError.
+        """Make the queue entries of records before `offset` durable, and the checkpoint that records this.
+        Raises OSError.
 
-        Once those records are deleted, nothing else knows which queue offsets were assigned.
+        Once those records are deleted, nothing else shows which queue offsets were assigned.
         """
         if self._checkpoint.log_offset < offset:
             await self.flush_log()
@@ -308,7 +308,7 @@ class Flusher:
                 for segment in segments:
                     await file_sync.sync(segment.path)
             except CannotSync as error:
-                # The kernel refused the call without syncing anything: that is no failure of the disk.
+                # The kernel refused the call without syncing anything: this is not a failure of the disk.
                 _log.info("the commit log is synced by threads: %s", error)
                 self._file_sync = None
                 await self._in_thread(file_sync.close)

@@ -91,7 +91,8 @@ class Index:
         paths = [path for path in self._disk.list(self._folder) if is_index_file_name(path.name)]
         self._found = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
         written = {path: length for path, length in self._found.items() if length}
-        # If any file has the configured size, the settings are right: `open` removes files of other lengths.
+        # If any file has the configured size, the settings are correct: `open` removes files of other
+        # lengths.
         if size in written.values():
             return
         for path, length in written.items():

@@ -189,14 +189,14 @@ class IndexFile:
                 break
             if hash_read == key_hash and begin <= time_read <= end:
                 found.append(offset)
-            # A damaged link to a later item would lead round in circles.
+            # A damaged link to a later item would cause an endless loop.
             if time_read < begin or previous >= number:
                 break
             number = previous
         return found
 
     def load_pages(self) -> None:
-        """Read the pages that the next items may go on, unless they are in memory. Blocks.
+        """Read the pages to which the next items may be written, unless they are in memory. Blocks.
 
         Raises OSError if the disk has no room for them.
         """

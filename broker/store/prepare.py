@@ -2,9 +2,9 @@
 `AllocateMappedFileService`).
 
 Files: the next file of the commit log is created as soon as the last one is begun, that of a consume queue or
-the index when the last one is nearly full. Pages of the commit log: the first touch of a page costs the
-writer more than everything else that the kernel does for a message (memory is found and zeroed, 2 µs per KB),
-so the next megabytes are allocated in advance; not with SYNC_FLUSH, where every flush would have to write
+the index when the last one is nearly full. Pages of the commit log: the first access to a page costs the
+writer more than anything else that the kernel does for a message (memory is found and zeroed, 2 µs per KB),
+so the next megabytes are allocated in advance; not with SYNC_FLUSH, because every flush would then write
 pages that are still empty.
 """
 
@@ -55,7 +55,7 @@ class Preparer:
             index.completed = self.wake
 
     def wake(self) -> None:
-        """Check now what has to be prepared."""
+        """Check now which files and pages to prepare."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class Preparer:
 
     async def _prepare(self) -> None:
         if (missing := self._log.grows) is not None:
-            with contextlib.suppress(OSError):  # the writer will ask again and get the error
+            with contextlib.suppress(OSError):  # the writer will request it again and get the error
                 await self._in_thread(missing[0].reserve, missing[1])
             self._log.note_reserved()
         segments = self._log.segments

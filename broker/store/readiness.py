@@ -1,10 +1,10 @@
 """Keeps the event loop from waiting for the disk, be it for pages not in memory or for files not yet created.
 
-While `strict` is set, code that would wait raises NotReady before it has changed anything. Its `ready()` does
-the work in a worker thread, and the caller tries again. Otherwise (recovery, tests) everything blocks.
+While `strict` is set, code that would wait raises NotReady before it changes anything. Its `ready()` does the
+work in a worker thread, and the caller tries again. Otherwise (recovery, tests) everything blocks.
 
-The kernel is asked for residency (mincore) once a second for each `CHUNK` of a file; a cold chunk is read as
-a whole. The pages of the next message are checked one by one when they may have become cold.
+Residency is queried (mincore) once a second for each `CHUNK` of a file; a cold chunk is read as a whole. The
+pages of the next message are checked one by one when they may have become cold.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Readiness:
     # --- pages
 
     def knows(self, segment: Segment, position: int, length: int) -> bool:
-        """Return True if these bytes are known to be in memory. This is quick: it does not ask the kernel,
+        """Return True if these bytes are known to be in memory. This is quick: it does not query the kernel,
         and returns False for more than `KNOWN_CHUNKS` chunks.
         """
         first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
@@ -151,7 +151,7 @@ class Readiness:
         return NotReady(ready)
 
     def require_pages(self, places: Iterable[Place], done: Callable[[], None]) -> None:
-        """Raise NotReady if pages that the next message goes on are cold; call `done` once they are not."""
+        """Raise NotReady if pages for the next message are cold; call `done` once they are not."""
         cold = [(segment, position) for segment, position in places if not segment.is_resident(position, 1)]
         if not (self.strict and cold):
             done()
@@ -163,7 +163,7 @@ class Readiness:
 
         async def ready() -> None:
             await self._in_thread(load)
-            if all(segment.is_mapped for segment, _ in cold):  # otherwise the caller asks again
+            if all(segment.is_mapped for segment, _ in cold):  # otherwise the caller tries again
                 done()
 
         raise NotReady(ready, in_order=True)

@@ -105,12 +105,12 @@ def _recover(
     gone = [queue for queue in marked if deleted.has(queue.topic, queue.first_record)]
     # If the disk refused the deletion, messages were stored in these queues afterwards: they are rebuilt.
     dispatcher.gaps.update((queue.topic, queue.queue_id) for queue in gone)
-    # Detached, so that nothing below sees them; their files go once the log is accepted.
+    # Detached, so that nothing below sees them; their files are removed once the log is accepted.
     destroy_gone = queues.take(gone)
     power_lost = stop is Stop.POWER_LOST
     start = safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:
-        # Only a power cut loses single pages. Without one, entries behind an invalid entry mean damage.
+        # Only a power cut loses single pages. Without one, entries after an invalid entry mean damage.
         queue.recover(start if power_lost else log.segments.segments[-1].end)
     if not power_lost:  # this start depends on the last queue entries, which are known only now
         start = usual_start(config, log, queues, checkpoint, stop)
@@ -161,7 +161,7 @@ def _cut_log(
     end: int,
 ) -> None:
     behind = look_behind(log, end)
-    # These bytes were on the disk, so they are no torn write: a copy is kept.
+    # These bytes were on the disk, so they are not a torn write: a copy is kept.
     is_safe = stop is Stop.CLEAN or end < checkpoint.log_offset
     if behind.record is None:
         must_copy = is_safe and behind.length > 0
@@ -189,7 +189,7 @@ def _is_explained(
     end: int,
     behind: Behind,
 ) -> bool:
-    """Return True if whole records after an incomplete one are no sign of damage."""
+    """Return True if whole records after an incomplete one do not indicate damage."""
     if stop is Stop.POWER_LOST:
         if checkpoint.log_offset >= 0:
             return end >= checkpoint.log_offset
@@ -302,7 +302,7 @@ def _rebuild_gaps(
         # `recover` starts over, and would not find all of these again: the files of some are gone.
         dispatcher.gaps = gaps
         raise
-    # Should the rebuild be interrupted, the next start compares all queues with the log.
+    # If the rebuild is interrupted, the next start compares all queues with the log.
     checkpoint.queues_crc = REBUILDING
     checkpoint.save(checkpoint.content())
     queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])

@@ -2,7 +2,7 @@
 
 Java's slave writes the bytes it receives and examines them later. Here a run of records is checked before it
 is written: sizes, magic, the offset that each record names, the CRC of its body. After that, everything is as
-for messages that are sent: queue entry, index items and listeners follow before the call returns.
+for sends: queue entry, index items and listeners follow before the call returns.
 
 A queue follows its records. A queue that begins again at 0 belongs to a topic that was deleted and created
 again. Any other record whose queue offset does not continue its queue gets no entry (5.x: the batches of a

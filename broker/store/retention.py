@@ -117,7 +117,7 @@ class Retention:
         return deleted
 
     def request_runs(self) -> None:
-        """Make the next 20 runs delete, whatever the hour."""
+        """Make the next 20 runs delete, regardless of the hour."""
         self._manual_runs = MANUAL_RUNS
 
     async def delete_expired_files(self) -> int:

@@ -5,9 +5,9 @@ Records that the index finds are compared with the topic, because a reader may n
 one, but not with the key, because readers filter hash collisions. Offsets whose records are gone are left
 out; the second and third attempt that Java makes if all are gone find nothing either.
 
-A search by time uses the first queue file modified at or after the timestamp, or else the last one. An exact
-match wins, otherwise the nearer neighbour in time, the earlier one on a tie. A time after all messages yields
-the offset of the last one, not the end of the queue.
+A search by time uses the first queue file modified at or after the timestamp, otherwise the last one. An
+exact match takes precedence, otherwise the nearest neighbour in time, the earlier one on a tie. A time after
+all messages yields the offset of the last one, not the end of the queue.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ class Search:
     ) -> list[tuple[int, int, int]]:
         """Return at most `count` entries (physical offset, size, tags code) of one queue file.
 
-        The address of an extension entry is replaced by the tags code stored there, or else in the record.
+        The address of an extension entry is replaced by the tags code stored there, otherwise by that in the
+        record.
         """
         entries = self.stored_entries(topic, queue_id, start, count)
         return [
@@ -189,7 +190,7 @@ class Search:
         ]
 
     def _code(self, topic: str, offset: int, size: int, extension: ExtensionEntry | None) -> int:
-        """Return the tags code of the extension, or else of the record; 0 if neither exists."""
+        """Return the tags code of the extension, otherwise of the record; 0 if neither exists."""
         if extension is not None:
             return extension.tags_code
         record = self.record_at_size(offset, size)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rmqcli.broker.disk import PAGE, Disk, MappedFile
 
-# The mappings of queue files: those that were not used lately make room for others.
+# The mappings of queue files: those not used recently make room for others.
 #
 # Linux allows 65,530 mappings of a process (`vm.max_map_count`), and each queue has files of its own. A file
 # is mapped in a worker thread (`Readiness`) and unmapped by the event loop, the only user of its bytes then.
@@ -168,7 +168,7 @@ class Segment:
         return self._disk.read_part(self.path, position, length)
 
     def forget_found(self) -> None:
-        """Note that the file is being written from now on."""
+        """Record that the file is being written from now on."""
         self.found_size = self.data_end = self.size
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
@@ -243,7 +243,7 @@ class Segment:
         begin, end = self.reserved, min(end, self.size)
         if begin >= end:
             return
-        # The second attempt, on a full disk, asks for no more than necessary.
+        # The second attempt, on a full disk, requests no more than necessary.
         for more in (max(min(end, MOST_RESERVED), self.step), 0):
             wanted = min(-(-(end + more) // PAGE) * PAGE, self.size)
             try:

@@ -239,9 +239,9 @@ class SegmentList:
         """Create the file without adding it. Blocks; safe to call in a worker thread.
 
         Name and length are made durable immediately: after a power cut, no file is missing or empty before an
-        existing one. A file whose sync fails is removed, because a second sync would succeed whatever became
-        of it, and so is a file that the disk has no room for. The first page of a queue's file is touched
-        here, because that can take milliseconds: a file system allocates many pages at once.
+        existing one. A file whose sync fails is removed, because a second sync would succeed even if it was
+        not written, and so is a file for which the disk has no room. The first page of a queue's file is
+        touched here, because that can take milliseconds: a file system allocates many pages at once.
         """
         self.disk.make_folder(self.folder)
         path = self.folder / file_name(start)
@@ -318,8 +318,9 @@ class SegmentList:
         self._has_removed = True
 
     def sync_cuts(self) -> None:
-        """Make the changes of `cut` and `drop_from` durable: bytes that a power cut brought back would lie
-        after or between new ones. Blocks."""
+        """Make the changes of `cut` and `drop_from` durable: bytes that a power cut restored would be after
+        or between new ones. Blocks.
+        """
         for segment in self.segments:
             if segment.is_cleared:
                 self.disk.sync_file(segment.path)

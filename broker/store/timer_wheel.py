@@ -1,8 +1,8 @@
-"""The timer messages that wait: wheel, log and check point, as in 5.x (Java `TimerMessageStore`).
+"""Waiting timer messages: wheel, log and check point, as in 5.x (Java `TimerMessageStore`).
 
-The second in which a message is due is a slot; each message that waits is a unit of the log, and the units of
-a slot form a chain. In memory are the slots in use, with the number of their messages, and nothing of a
-single message. Files are created with the first message.
+The second in which a message is due is a slot; each waiting message is a unit of the log, and the units of a
+slot form a chain. Only the slots in use, with the number of their messages, are kept in memory, but no single
+messages. Files are created with the first message.
 
 A stop leaves wheel, log and check point in agreement, and the next start reads the wheel. After anything else
 (a kill, a power cut, a store that was copied while in use) the wheel is filled again from the log, up to the
@@ -51,8 +51,9 @@ from rmqcli.codec.store.timer_files import (
 )
 
 PAST_MS = 7 * 86_400_000
-"""A message that was due longer ago than this waits in the slot of this time, so that no slot of the future
-is in its place."""
+"""A message that was due longer ago than this waits in the slot of this time, so that it does not take the
+place of a future slot.
+"""
 SLOT_MARGIN_MS = 10_000
 """Time after which a message of a slot that was delivered has been put into its next slot."""
 LOG_STEP = 1 << 20
@@ -88,7 +89,7 @@ def rolled(out: int, write_time: int, window: int) -> tuple[int, bool]:
 
 
 class TimerWheel:
-    """The timer messages of one store that wait."""
+    """The waiting timer messages of one store."""
 
     def __init__(self, disk: Disk, root: Path, window: int, log_file_size: int = LOG_FILE_SIZE) -> None:
         """`window` is the longest time for which a message waits in one slot."""
@@ -120,11 +121,11 @@ class TimerWheel:
         self.is_open = False
         """True if the check point says that wheel and log are in use."""
 
-    # --- what waits
+    # --- waiting messages
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait."""
+        """The number of waiting messages."""
         return sum(self.by_topic.values())
 
     def next_slot(self) -> int | None:
@@ -146,13 +147,15 @@ class TimerWheel:
 
     @property
     def is_behind(self) -> bool:
-        """True until the entries are read that `is_delivered` can tell apart; a check point before would
-        lose that."""
+        """True until the entries that `is_delivered` can tell apart are read; an earlier check point would
+        lose that information.
+        """
         return self.queue_offset < self._skip_until
 
     def add(self, entries: Iterable[TimerEntry | None], now: int) -> None:
         """Put messages into their slots, in the order of the queue; None stands for an entry that does not
-        wait. Raises OSError if the disk is full: `queue_offset` says how far it came."""
+        wait. Raises OSError if the disk is full: `queue_offset` shows how far it got.
+        """
         written = now // PRECISION_MS * PRECISION_MS
         self.is_dirty = True
         for entry in entries:
@@ -263,7 +266,7 @@ class TimerWheel:
             self._reserved.add(page)
 
     def _reserve_unit(self) -> int:
-        """Return the position of the next unit, for which there is room then."""
+        """Return the position of the next unit, after making room for it."""
         start = self.log_end // self._file_size * self._file_size
         at = self.log_end - start
         if at and at + UNIT.size + FILLER_UNIT.size > self._file_size:
@@ -297,8 +300,9 @@ class TimerWheel:
         self._disk.sync_folder(self._log_folder)
 
     def save(self, now: int, *, is_closed: bool = False) -> None:
-        """Sync wheel and log, and write the check point. What the units refer to must be on the disk
-        before."""
+        """Sync wheel and log, and write the check point. The records to which units refer must already be on
+        the disk.
+        """
         for start in sorted(self._unsynced):
             self._disk.sync_file(self._path(start))
         self._unsynced.clear()
@@ -495,7 +499,7 @@ class TimerWheel:
         self.is_dirty = True
 
     def _fill(self, read_time: int) -> bool:
-        """Fill the wheel from the log with what is not delivered. Return False if the log is damaged."""
+        """Fill the wheel from the log with undelivered messages. Return False if the log is damaged."""
         self._open_wheel()
         end = self.log_start
         for unit in self._scan(self.log_start, self.log_end):
@@ -536,7 +540,7 @@ class TimerWheel:
         self._skip_before, self._skip_until = known.last_read_time, known.queue_offset
 
     def adopt(self, known: TimerCheckPoint, queue_start: int) -> None:
-        """Begin again, as a slave whose master has this check point."""
+        """Start over, as a slave whose master has this check point."""
         if (known.last_read_time, known.queue_offset) != (self._skip_before, self._skip_until):
             self._begin_again(known, queue_start)
             self._write_check_point(known._replace(log_flush_position=0), is_closed=False)

@@ -133,6 +133,6 @@ class Statistics:
         self.writable = not full and not self.damaged
 
     def set_damaged(self) -> None:
-        """Refuse all messages from now on, because the disk failed. The stop will not be a clean one."""
+        """Refuse all messages from now on, because the disk failed. The stop will not be clean."""
         self.damaged = True
         self.writable = False

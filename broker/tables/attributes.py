@@ -2,8 +2,8 @@
 `SubscriptionGroupAttributes`, `AttributeUtil`).
 
 A change is `+key=value` or, for a topic or group that exists, `-key`. `message.type` is for proxies, which
-check it, and for pops by priority. What this broker could not serve is refused: other kinds of queues,
-compaction, and `reserve.time`, which Java's brokers refuse too without tiered storage.
+check it, and for pops by priority. Attributes that this broker could not serve are refused: other kinds of
+queues, compaction, and `reserve.time`, which Java's brokers also refuse without tiered storage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNCHANGEABLE = ("queue.type", "cleanup.policy")
 
 
 def message_type(config: TopicConfig | None) -> str:
-    """Return the attribute of a topic that says which messages it takes; NORMAL without one."""
+    """Return the attribute of a topic that sets the type of its messages; NORMAL without one."""
     attributes = None if config is None else config.attributes
     return (attributes or {}).get(MESSAGE_TYPE, "NORMAL")
 
@@ -51,8 +51,9 @@ def parse_changes(text: str | None) -> dict[str, str]:
 def altered(
     current: Mapping[str, str] | None, changes: Mapping[str, str], keys: Set[str], *, is_new: bool
 ) -> dict[str, str]:
-    """Return the attributes after the changes; `keys` are those that there are. Raises ValueError, with Java's text
-    where it has one."""
+    """Return the attributes after the changes; `keys` are the known ones. Raises ValueError, with Java's text
+    if it has one.
+    """
     attributes = dict(current or {})
     for signed, value in changes.items():
         sign, key = signed[:1], signed[1:]

@@ -266,7 +266,7 @@ class ProducerTable:
         return connected[self._turns % len(connected)]
 
     def find(self, client_id: str) -> ClientChannel | None:
-        """Return the newest connection of a client, whatever its groups. A connection of another account
+        """Return the newest connection of a client, regardless of its groups. A connection of another account
         cannot replace it.
         """
         return self._by_id.get(client_id)

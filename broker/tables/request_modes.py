@@ -45,7 +45,7 @@ class RequestModes:
         return MessageRequestModeSerializeWrapper(message_request_mode_map=modes)
 
     def load(self, wrapper: MessageRequestModeSerializeWrapper) -> None:
-        """Add a saved table; what has no known mode is left out."""
+        """Add a saved table; entries without a known mode are left out."""
         for groups in wrapper.message_request_mode_map.values():
             for mode in groups.values():
                 if mode_problem(mode) is None:

@@ -99,7 +99,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         """Create a topic like the default topic that its producer names. Return None if that is not
         inheritable.
 
-        If automatic creation is off, no topic is inheritable; Java overlooks those named after cluster and
+        If automatic creation is off, no topic is inheritable; Java still allows those named after cluster and
         broker.
         """
         default = self._configs.get(default_topic)

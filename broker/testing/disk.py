@@ -117,7 +117,7 @@ class SimulatedDisk(DurableFolders):
         self._locks: set[Path] = set()
         self.on_call = on_call
         self.call_seconds = 0.0
-        """Time that each call takes in a cluster in memory, on trio's clock."""
+        """Time that each call takes in an in-memory cluster, on trio's clock."""
         self.calls: Counter[str] = Counter()
         self.calls_in_loop: Counter[str] = Counter()
         """Calls made outside of `worker` blocks: a real disk would have stopped the event loop."""
@@ -294,7 +294,7 @@ class SimulatedDisk(DurableFolders):
     def boot_id(self) -> bytes:
         return b"boot %d of %d" % (self._boot, self._seed)
 
-    # --- what happens to a disk
+    # --- events of a disk
 
     def set_modified(self, path: Path, modified_ms: int) -> None:
         """Set the modification time of a file. Raises KeyError."""
@@ -343,7 +343,7 @@ class SimulatedDisk(DurableFolders):
         kept = survivors(self._durable, self._changes, journal, rng)
         after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms, capacity=self._capacity)
         after._boot, after.used = self._boot + 1, self.used
-        for path, file, content in kept:  # a folder precedes what is in it
+        for path, file, content in kept:  # a folder precedes its contents
             if path.parent not in after._folders:
                 continue
             if file is FOLDER:

@@ -43,8 +43,9 @@ ALONE: dict[str, Any] = {
     "broker_fast_failure_enable": False,
     "busy_poll_micros": 0,
 }
-"""Defaults for tests: clients that are refused because a busy machine is slow have no other broker to go to,
-and the event loop may also run the client."""
+"""Defaults for tests: clients that are refused because a busy machine is slow have no other broker to try,
+and the event loop may also run the client.
+"""
 LIGHT_INDEX = {"max_hash_slot_num": 100_000, "max_index_num": 400_000}
 
 
@@ -68,15 +69,15 @@ class Cluster:
         """The "ip:port" for gRPC clients of 5.x.
 
         A cluster in a thread begins to serve them when this is first read, on a free port unless the setting
-        `grpc_port` names one; any other needs the setting. Raises ConfigError, or MissingPackage without the
-        extra `grpc`.
+        `grpc_port` names one; any other cluster requires the setting. Raises ConfigError, or MissingPackage
+        without the extra `grpc`.
         """
         return self.grpc()
 
     def advance(self, duration: float | str) -> None:
         """Move the broker's clock forward by a duration in seconds, or as text (`90s`, `1h 30m`).
 
-        Delayed messages and checks of transactions that are due then are sent at once. Clients stay
+        Delayed messages and checks of transactions that are due by then are sent at once. Clients stay
         connected; their own clocks, and that of the name server, are not moved. Raises ValueError for a
         duration that is negative or longer than a year.
         """
@@ -245,7 +246,7 @@ def _run_in_thread(settings: dict[str, Any], started: Future[Any], ended: Future
             token = trio.lowlevel.current_trio_token()
 
             def move_clock(milliseconds: int) -> None:
-                # In a thread of its own: the caller may be a trio test.
+                # In a separate thread, because the caller may be a trio test.
                 with ThreadPoolExecutor(1) as caller:
                     move = partial(
                         trio.from_thread.run_sync, cluster.move_clock, milliseconds, trio_token=token

@@ -44,9 +44,9 @@ from rmqcli.codec.remoting.frame import decode_frame, encode_frame
 
 # A network of in-memory streams inside one trio program. Transfers take no time of trio's clock.
 #
-# `OnRequest` is called for every request to a server, in the order of its connection, and decides what happens
-# to it. While it waits, later requests of that connection wait. Requests of servers to clients pass without a
-# call.
+# `OnRequest` is called for every request to a server, in the order of its connection, and decides how it is
+# handled. While it waits, later requests of that connection wait. Requests of servers to clients pass without
+# a call.
 
 FIRST_CLIENT_PORT = 40_000
 HOST = "127.0.0.1"

@@ -89,7 +89,7 @@ class TlsAcceptor:
         return bool(self._files)
 
     async def load(self) -> None:
-        """Read settings and files at the start. Raises ConfigError."""
+        """Read settings and files at startup. Raises ConfigError."""
         if self._entries:
             await self._in_thread(self._load)
 
@@ -160,7 +160,8 @@ class TlsAcceptor:
 
 
 def _negotiating(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Accept HTTP/2 from clients that offer it: those of gRPC end the handshake otherwise, and those that
-    connect to a wrong port would not learn that."""
+    """Accept HTTP/2 from clients that offer it: otherwise gRPC clients end the handshake, and those that
+    connect to the wrong port would not learn about it.
+    """
     context.set_alpn_protocols(["h2"])
     return context

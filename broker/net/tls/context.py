@@ -41,7 +41,7 @@ _CLIENT = _Names(*(f"tls.client.{name}" for name in ("certPath", "keyPath", "key
 def server_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
     """Return the context of a server: TLS 1.2 and 1.3, no renegotiation; None without a certificate. Blocks.
 
-    Raises ConfigError, also for a server that accepts only TLS and has no certificate.
+    Raises ConfigError, even for a server that accepts only TLS and has no certificate.
     """
     if config.mode == "disabled":
         return None

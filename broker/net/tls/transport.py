@@ -35,7 +35,7 @@ class TlsTransport:
         self._taken = 0
 
     async def handshake(self, data: bytes, in_thread: InThread) -> None:
-        """Do the handshake with a peer that sent `data`. Raises TlsError, and the errors of the inner
+        """Perform the handshake with a peer that sent `data`. Raises TlsError, and the errors of the inner
         transport.
 
         All steps are done by `in_thread`: depending on the choices of the peer, any of them may sign, agree
@@ -104,7 +104,7 @@ class TlsTransport:
         except TlsError:
             self._send_last(self._tls.to_send())
             raise
-        # While `_taken` is set, a task is sending. It takes the answers along with the bytes after these.
+        # While `_taken` is set, a task is sending. It sends the replies along with the bytes after these.
         if self._tls.pending and not self._taken:
             if not self._encrypted:
                 self._encrypted.append(self._tls.to_send())

@@ -1,10 +1,10 @@
-"""The functions of pop consumption, for both wires (Java classes `PopMessageProcessor`,
+"""The functions of pop consumption, for both protocols (Java classes `PopMessageProcessor`,
 `AckMessageProcessor`, `ChangeInvisibleTimeProcessor`, `PopReviveService`).
 
 The position of a group in a queue is the offset of its next pop. The table of offsets has the acknowledged
-prefix: the first offset that is in flight, or else the position. So whatever is lost in a crash was lent
-before, and is lent again; see `saved`. A pop reads all queues before it changes anything, because a read
-may have to wait for the disk.
+prefix: the first offset in flight, otherwise the position. So messages whose state is lost in a crash were
+lent before, and are lent again; see `saved`. A pop reads all queues before it changes anything, because a
+read may have to wait for the disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rmqcli.codec.receipt_handle import (
 )
 
 RETRY_FIRST = 5
-"""One of so many pops looks at the retry topics first (Java `popFromRetryProbability`, 20 %)."""
+"""One in this many pops reads the retry topics first (Java `popFromRetryProbability`, 20 %)."""
 PRIORITY = "PRIORITY"
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _WRONG = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus
 
 
 class _Source(NamedTuple):
-    """A queue that a pop looks at."""
+    """A queue that a pop reads."""
 
     topic: str
     retry: str
@@ -85,10 +85,10 @@ class Pops:
         self.revival = Revival(broker, self.in_flight, self.orders, self.waiting, self._saved.java.read)
         self._revive_queue = -1
         self.must_save = False
-        """True if a group has begun where it would not begin again."""
+        """True if a group has begun at an offset where it would not begin again."""
         self._told_full = -AGAIN_SECONDS
 
-    # --- what requests call
+    # --- called by requests
 
     def pop(self, request: PopRequest) -> PopResult:
         """Lend messages; none if there are none. Raises NotReady before it changes anything."""
@@ -114,7 +114,7 @@ class Pops:
     def pop_now(self, request: PopRequest) -> PopResult:
         """Lend messages, and wake the next pop that waits if some are left. Raises NotReady, as `pop` does.
 
-        If `must_save` is True then, await `save_first` before they are sent.
+        If `must_save` is then True, await `save_first` before they are sent.
         """
         found = self.pop(request)
         if found.count and found.rest:
@@ -122,7 +122,7 @@ class Pops:
         return found
 
     async def save_first(self) -> None:
-        """Save where groups began. Raises OSError."""
+        """Save the offsets at which groups began. Raises OSError."""
         if self.must_save:
             # Cleared before the save: a group that begins during it needs another one.
             self.must_save = False
@@ -138,7 +138,7 @@ class Pops:
         """Lend messages, or wait for some until a time of trio's clock; the result is empty if none arrived. Return
         None if too many pops wait.
 
-        One that is cancelled while it waits has lent nothing. `found` is the result of a pop just before.
+        A pop that is cancelled while it waits has lent nothing. `found` is the result of a pop just before.
         """
         when_ready, waiting = self._broker.store.when_ready, self.waiting
         last = await when_ready(self.pop_now, request) if found is None else found
@@ -165,8 +165,9 @@ class Pops:
         return last
 
     def ack(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
-        """Acknowledge a message. Return False if it is not in flight under this handle: the acknowledgement is late,
-        or a repeated one."""
+        """Acknowledge a message. Return False if it is not in flight under this handle: the acknowledgement
+        is late or repeated.
+        """
         stored = handle.topic(group, topic)
         if handle.is_order:
             return self._ack_in_order(group, stored, handle)
@@ -184,8 +185,9 @@ class Pops:
     def change(
         self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
     ) -> ReceiptHandle | None:
-        """Lend a message for another time from now on. Return its new handle; None if it is not in flight under this
-        one."""
+        """Change the time for which a message is lent, from now on. Return its new handle; None if it is not
+        in flight under this one.
+        """
         stored, due = handle.topic(group, topic), self.revival.steady_ms() + invisible_ms
         if handle.is_order:
             key = group, stored, handle.queue_id
@@ -197,15 +199,16 @@ class Pops:
         queue = self._known(group, stored, handle.queue_id)
         if queue is None or self.in_flight.point_of(queue, handle.offset, handle.pop_time) is None:
             return None
-        # Another time than that of the old handle, which has no effect any more.
+        # A different time from that of the old handle, which no longer has any effect.
         pop_time = max(self._broker.now_ms(), handle.pop_time + 1)
         self.in_flight.change(queue, handle.offset, pop_time, invisible_ms, due)
         self.revival.wake_before(due)
         return handle._replace(pop_time=pop_time, invisible_time=invisible_ms)
 
     async def release(self, group: str, topic: str, handle: ReceiptHandle, *, counts: bool = False) -> bool:
-        """Let a message be popped again now; with `counts`, as after another attempt. Return False if it is not in
-        flight under this handle."""
+        """Let a message be popped again now; with `counts`, as another attempt. Return False if it is not in
+        flight under this handle.
+        """
         stored = handle.topic(group, topic)
         if handle.is_order:
             key = group, stored, handle.queue_id
@@ -252,7 +255,7 @@ class Pops:
         return result
 
     def has_messages(self, request: PopRequest) -> bool:
-        """Return True if a pop would look at a queue with messages after its position."""
+        """Return True if a pop would read a queue with messages after its position."""
         search = self._broker.store.search
         for source in self._sources(request):
             key = request.group, source.topic, source.queue_id
@@ -285,15 +288,15 @@ class Pops:
                     return True
         return False
 
-    # --- what others ask
+    # --- called by other parts
 
     def position(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the offset of the next pop, or else the committed offset; -1 if there is none."""
+        """Return the offset of the next pop, otherwise the committed offset; -1 if there is none."""
         queue = self._known(group, topic, queue_id)
         return self._broker.offsets.query(group, topic, queue_id) if queue is None else queue.position
 
     def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Let a group go on at another offset in a queue that it pops; clients that pop have no offsets."""
+        """Let a group continue at another offset in a queue that it pops; clients that pop have no offsets."""
         if self.in_flight.find(group, topic, queue_id) is not None:
             self.orders.remove((group, topic, queue_id))
             self._broker.offsets.commit(group, topic, queue_id, offset)
@@ -348,7 +351,7 @@ class Pops:
     # --- reading
 
     def _sources(self, request: PopRequest) -> list[_Source]:
-        """Return the queues that a pop looks at, in order."""
+        """Return the queues that a pop reads, in order."""
         group, topic, rng = request.group, request.topic, self._broker.rng
         sources = self._queues_of(topic, NORMAL, request.queue_id)
         if request.order:
@@ -363,8 +366,9 @@ class Pops:
         return again + sources if is_retry_first else sources + again
 
     def _is_by_priority(self, request: PopRequest) -> bool:
-        """Return True if a pop looks at the queues by priority, which is their number: each of a topic for priorities,
-        or so many of 100 as the group says (5.4)."""
+        """Return True if a pop reads the queues by priority, which is their number: every pop of a topic for
+        priorities, or the percentage that the group sets (5.4).
+        """
         if message_type(self._broker.topics.get(request.topic)) != PRIORITY:
             return False
         group = self._broker.groups.get(request.group)
@@ -380,7 +384,7 @@ class Pops:
         return [_Source(topic, retry, (first + number) % count) for number in range(count)]
 
     def _read(self, request: PopRequest) -> tuple[list[_Read], int]:
-        """Return what a pop finds, and the number of messages that it leaves."""
+        """Return the messages that a pop finds, and the number of those that it leaves."""
         max_offset, in_flight = self._broker.store.search.max_offset, self.in_flight
         reads: list[_Read] = []
         left, rest = request.max_messages, 0
@@ -427,7 +431,9 @@ class Pops:
         )
 
     def _known(self, group: str, topic: str, queue_id: int) -> PopQueue | None:
-        """Return a queue that was popped, at the position to which the group was moved meanwhile, if it was."""
+        """Return a queue that was popped, at the position to which the group may have been moved in the
+        meantime.
+        """
         queue = self.in_flight.find(group, topic, queue_id)
         told = -1 if queue is None else self._broker.offsets.query(group, topic, queue_id)
         return queue if queue is not None and self.in_flight.follow(queue, told) else None
@@ -454,7 +460,7 @@ class Pops:
         entries = store.search.consume_queue_entries(topic, queue_id, 0, 1) if low == 0 else []
         if low == 0 and (not entries or not store.reader.is_in_disk(entries[0][0])):
             return 0
-        # A group that would begin elsewhere after a crash would not get what it was lent before.
+        # A group that would begin elsewhere after a crash would not get the messages lent to it before.
         self.must_save = True
         return max(store.search.max_offset(topic, queue_id) - 1, low)
 
@@ -554,7 +560,7 @@ class Pops:
         offsets = self._broker.offsets
         following = self.orders.ack(key, handle.offset, handle.pop_time)
         if following is None:
-            # The block may have been lost in a crash; what the group is to get next was lent before.
+            # The block may have been lost in a crash; the next messages of the group were lent before.
             is_next = self.orders.get(key) is None and offsets.query(*key) == handle.offset
             if not is_next:
                 return False

@@ -1,8 +1,8 @@
-"""The records in which a Java broker keeps what is in flight (`rmq_sys_REVIVE_LOG_<cluster>`, Java class
+"""The records in which a Java broker keeps messages in flight (`rmq_sys_REVIVE_LOG_<cluster>`, Java class
 `PopReviveService`), read from a folder that such a broker left.
 
 A record of a check point becomes visible a second before the time of its messages is over, one of an
-acknowledgement at that time, as timer messages do; so a broker that takes over still gets some of them.
+acknowledgement at that time, as timer messages do; so a broker that takes over still reads some of them.
 Acknowledgements that come before the record of their check point are kept until then.
 """
 
@@ -25,7 +25,7 @@ from rmqcli.codec.records.reading import decode_record
 
 BATCH = 64
 GRACE_MS: Final = 3000
-"""Time that acknowledgements have to become visible."""
+"""Time for acknowledgements to become visible."""
 MOST_EARLY = 65_536
 """Maximum number of acknowledgements that are kept for their check point."""
 
@@ -43,7 +43,7 @@ def offsets_of(point: PopCheckPoint) -> list[int]:
 
 
 class JavaRecords:
-    """Reads the records. A broker that finds none does nothing here."""
+    """Reads the records. If there are none, it does nothing."""
 
     def __init__(self, broker: BrokerContext, in_flight: InFlight) -> None:
         self._broker = broker
@@ -88,7 +88,7 @@ class JavaRecords:
                     self._ends[topic, queue_id] = offset
 
     def commit(self, ends: dict[tuple[str, int], int]) -> None:
-        """Note in the table of offsets what was read, once what was in flight is saved."""
+        """Record in the table of offsets what was read, once the messages in flight are saved."""
         for (topic, queue_id), end in ends.items():
             if end > 0 and end - 1 > self._broker.offsets.query(REVIVE_GROUP, topic, queue_id):
                 # Java has the offset of the last record.
@@ -96,7 +96,7 @@ class JavaRecords:
 
     @property
     def ends(self) -> dict[tuple[str, int], int]:
-        """The offsets that `commit` notes, once what was read is saved."""
+        """The offsets that `commit` records, once the records are saved."""
         return dict(self._ends)
 
     def acked(self, group: str, stored: str, handle: ReceiptHandle) -> bool:

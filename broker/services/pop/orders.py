@@ -1,8 +1,8 @@
 """The blocks of FIFO queues (Java class `ConsumerOrderInfoManager`).
 
-A queue that has lent messages to a group lends nothing more to it until all of them are acknowledged, or
-the time of those that are not is over; then it lends these again, before the next ones. Beyond Java, what
-was acknowledged out of order is not lent again. No I/O: times are steady milliseconds.
+A queue that has lent messages to a group lends no more to it until all of them are acknowledged, or the time
+of the others is over; then it lends those again, before the next ones. Unlike in Java, messages acknowledged
+out of order are not lent again. No I/O: times are steady milliseconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Block:
 
     @property
     def next_offset(self) -> int:
-        """The first offset that is not acknowledged. What an earlier, longer block has left may follow this one."""
+        """The first offset that is not acknowledged. Remainders of an earlier, longer block may follow this
+        one.
+        """
         following = next(
             (offset for offset in self.offsets if offset not in self.acked), self.offsets[-1] + 1
         )
@@ -58,13 +60,13 @@ class Block:
         return following
 
     def is_blocked(self, attempt_id: str | None, now: float) -> bool:
-        """Return True if a pop gets nothing. An attempt that is repeated gets the same messages again."""
+        """Return True if a pop gets nothing. A repeated attempt gets the same messages again."""
         if attempt_id is not None and attempt_id == self.attempt_id:
             return False
         return now < self.free_at
 
     def is_lent(self, offset: int, pop_time: int) -> bool:
-        """Return True if a handle is one of this block."""
+        """Return True if a handle belongs to this block."""
         return pop_time == self.pop_time and offset in self.visible and offset not in self.acked
 
 
@@ -75,7 +77,7 @@ class Orders:
         self._blocks: dict[QueueKey, Block] = {}
         self._heap: list[tuple[float, QueueKey]] = []
         self._looked_at: dict[QueueKey, float] = {}
-        """The time at which each block is looked at next; other entries of the heap are void."""
+        """The time at which each block is checked next; other entries of the heap are void."""
         self.is_changed = False
 
     def __len__(self) -> int:
@@ -93,7 +95,7 @@ class Orders:
         self.is_changed = True
 
     def next_due(self) -> float | None:
-        """Return when a block may be free that was not; None if there is none."""
+        """Return the time at which the next block may become free; None if there is none."""
         while self._heap and self._looked_at.get(self._heap[0][1]) != self._heap[0][0]:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -125,8 +127,9 @@ class Orders:
         due: float,
         attempt_id: str | None,
     ) -> Block:
-        """Begin the next block of a queue, with the offsets that were read; what the last one knows about them is
-        kept."""
+        """Begin the next block of a queue, with the offsets that were read, keeping the state of these in the
+        last block.
+        """
         block, old = Block(offsets, pop_time, invisible_ms, due, attempt_id), self._blocks.get(key)
         if old is not None:
             block.acked = {offset for offset in old.acked if offset >= offsets[0]}
@@ -140,8 +143,9 @@ class Orders:
         return block
 
     def ack(self, key: QueueKey, offset: int, pop_time: int) -> int | None:
-        """Acknowledge a message. Return the offset from which on the queue continues; None for a handle that is not
-        of the block."""
+        """Acknowledge a message. Return the offset at which the queue continues; None for a handle that does
+        not belong to the block.
+        """
         block = self._blocks.get(key)
         if block is None or not block.is_lent(offset, pop_time):
             return None
@@ -155,7 +159,7 @@ class Orders:
     def change(
         self, key: QueueKey, offset: int, pop_time: int, due: float, *, delivered: bool = True
     ) -> bool:
-        """Set when the time of a message is over. Return False for a handle that is not of the block."""
+        """Set the end of the time of a message. Return False for a handle that does not belong to the block."""
         block = self._blocks.get(key)
         if block is None or not block.is_lent(offset, pop_time):
             return False

@@ -1,7 +1,7 @@
-"""Messages in flight: the messages that were popped and not acknowledged, and when their time is over.
+"""Messages in flight: popped and unacknowledged messages, and the end of their time.
 
-No I/O and no clock: times are steady milliseconds, which steps of the wall clock do not move. An offset is
-in flight by one check point at most; a handle with another pop time is an old one, without effect.
+No I/O and no clock: times are steady milliseconds, which steps of the wall clock do not move. An offset is in
+flight in at most one check point; a handle with another pop time is outdated and has no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ QueueKey = tuple[str, str, int]
 
 
 class CheckPoint(msgspec.Struct, eq=False, gc=False):
-    """Messages of one queue that were popped together. Of `offsets`, `left` are in flight by this check point."""
+    """Messages of one queue that were popped together. Of `offsets`, `left` are in flight in this check
+    point.
+    """
 
     pop_time: int
     invisible_ms: int
@@ -97,7 +99,7 @@ class InFlight:
     def add(
         self, queue: PopQueue, offsets: Sequence[int], pop_time: int, invisible_ms: int, due: float
     ) -> CheckPoint:
-        """Add messages that follow all that are in flight."""
+        """Add messages that follow all those in flight."""
         point = CheckPoint(pop_time, invisible_ms, due, offsets, len(offsets))
         queue.in_flight.update(dict.fromkeys(offsets, point))
         self._count += point.left
@@ -107,7 +109,7 @@ class InFlight:
     def insert(
         self, queue: PopQueue, offsets: Sequence[int], pop_time: int, invisible_ms: int, due: float
     ) -> None:
-        """Add messages anywhere; one that is in flight already keeps the later of its check points."""
+        """Add messages anywhere; a message already in flight keeps the later of its check points."""
         new: list[int] = []
         for offset in offsets:
             known = queue.in_flight.get(offset)
@@ -130,7 +132,7 @@ class InFlight:
         self.changed[queue] = None
 
     def change(self, queue: PopQueue, offset: int, pop_time: int, invisible_ms: int, due: float) -> None:
-        """Give a message that is in flight a check point of its own."""
+        """Move a message in flight to a separate check point."""
         self._leave(queue.in_flight[offset])
         point = CheckPoint(pop_time, invisible_ms, due, (offset,), 1)
         queue.in_flight[offset] = point  # which keeps its place in the order
@@ -143,8 +145,9 @@ class InFlight:
             self.done(queue, offset)
 
     def follow(self, queue: PopQueue, told: int) -> bool:
-        """Move a queue to the offset that the table of offsets has, if another than this group set it. Return False,
-        and forget the queue, if there is none."""
+        """Move a queue to the offset in the table of offsets, if it was set by someone other than this group.
+        Return False, and forget the queue, if there is none.
+        """
         if told < 0:
             self.remove(queue)
             return False
@@ -181,7 +184,7 @@ class InFlight:
         return queue, point
 
     def put_back(self, queue: PopQueue, point: CheckPoint, due: float) -> None:
-        """Try a check point that was taken again at a later time."""
+        """Schedule a removed check point again at a later time."""
         point.due = due
         point.is_waiting = True
         self._push(queue, point)

@@ -1,5 +1,6 @@
-"""The fate of a popped message whose time is over: a copy in the retry topic of group and topic, with one
-more attempt, or a dead letter if the attempts of the group are used up (Java class `PopReviveService`)."""
+"""Handling of popped messages whose time is over: a copy in the retry topic of group and topic, with one more
+attempt, or a dead letter if the attempts of the group are used up (Java class `PopReviveService`).
+"""
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ REVIVED_AT_ONCE = 32
 RETRY_MS = 1000
 LONGEST_SLEEP_SECONDS = 60.0
 AGAIN_SECONDS = 60.0
-"""Minimum time between two log lines about the same trouble."""
+"""Minimum time between two log lines about the same problem."""
 
 _log = logging.getLogger(__name__)
 
 
 def real_topic(group: str, stored: str) -> str:
-    """Return the topic that a group asked for, given the one in which a message is stored."""
+    """Return the topic that a group requested, given the topic in which a message is stored."""
     for flag in (RETRY_V1, RETRY_V2):
         prefix = pop_retry_topic(group, "", flag)
         if stored.startswith(prefix):
@@ -89,7 +90,7 @@ def store_again(
     copy = restored(message, properties, encode_properties(properties))
     copy.topic, copy.queue_id = topic, 0
     copy.reconsume_times += attempts
-    # Not by `put`, which would let a message that was delayed wait again.
+    # Not with `put`, which would delay a delayed message again.
     result = broker.store.writer.append(copy)
     if result.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
         # The message fits without what the broker has added to it.
@@ -108,7 +109,7 @@ def store_again(
 
 
 class Revival:
-    """The end of the time of popped messages: each is stored again, or else acknowledged, and then leaves."""
+    """The end of the time of popped messages: each is stored again or acknowledged, and then removed."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class Revival:
         return round(trio.current_time() * 1000) + self._ahead_ms
 
     def hurry(self, milliseconds: int) -> None:
-        """Let all times of messages be over so much earlier, for tests."""
+        """Let the times of all messages end this much earlier, for tests."""
         self._ahead_ms += milliseconds
         self.wake()
 
@@ -145,8 +146,9 @@ class Revival:
             self._waiting.wake_group(real_topic(queue.group, queue.topic), queue.group)
 
     async def take_back(self, queue: PopQueue, offset: int, point: CheckPoint, *, attempts: int) -> bool:
-        """Store a message again that is still in flight by its check point, and let it leave. Return False if the
-        store refuses it. Raises OSError."""
+        """Store a message again that is still in flight in its check point, and remove it. Return False if
+        the store refuses it. Raises OSError.
+        """
         while True:
             needed = await self._broker.store.when_ready(self._try_again, queue, offset, point, attempts)
             if isinstance(needed, bool):
@@ -156,7 +158,7 @@ class Revival:
     def _try_again(
         self, queue: PopQueue, offset: int, point: CheckPoint, attempts: int
     ) -> bool | tuple[str, int]:
-        """Return a topic, and its number of queues, if it has to be created first."""
+        """Return a topic, and its number of queues, if it must be created first."""
         broker = self._broker
         if queue.in_flight.get(offset) is not point:
             return True

@@ -1,10 +1,9 @@
-"""The files of pop consumption: `config/popInFlight.json`, which only this broker reads, with the position
-of each queue and what is in flight, and `config/consumerOrderInfo.json`, Java's file of FIFO blocks.
+"""The files of pop consumption: `config/popInFlight.json`, which only this broker reads, with the position of
+each queue and the messages in flight, and `config/consumerOrderInfo.json`, Java's file of FIFO blocks.
 
 Both are taken from memory before the table of offsets is saved, and written after it, so that the table on
-the disk is never older than they are. An offset in the table below that of the file means that the group
-was moved back. What was acknowledged out of order since the last save is lent again after a crash, nothing
-else.
+the disk is never older than they are. An offset in the table below that of the file means that the group was
+moved back. After a crash, only messages acknowledged out of order since the last save are lent again.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class SavedPops:
-    """Loads and saves what is in flight."""
+    """Loads and saves the messages in flight."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class SavedPops:
             save_table(self._disk, self._orders_path, orders)
 
     def _table(self, wall: float) -> Generator[None, None, PopInFlight]:
-        """Return what is in flight; one queue is a step."""
+        """Return the messages in flight; one queue is a step."""
         table: dict[str, dict[int, InFlightQueue]] = {}
         for queue in list(self._in_flight):
             self._settle(queue)
@@ -142,7 +141,7 @@ class SavedPops:
     def load(self, steady_ms: float) -> None:
         """Read the files, once the table of offsets and the store are loaded. Blocks.
 
-        Without them, what was lent is lent again from the table of offsets on.
+        Without the files, messages are lent again from the table of offsets on.
         """
         read = partial(load_table, self._disk, derived=True)
         in_flight = read(self._in_flight_path, partial(decode_body, PopInFlight))
@@ -165,7 +164,7 @@ class SavedPops:
         told = broker.offsets.query(group, topic, queue_id)
         if told < saved.committed or topic not in broker.topics:
             return  # deleted, or moved back
-        # A power cut may have taken the end of the log.
+        # A power cut may have removed the end of the log.
         high = max(broker.store.search.max_offset(topic, queue_id), told)
         queue = PopQueue((group, topic, queue_id), max(told, min(saved.position, high)))
         queue.committed = told

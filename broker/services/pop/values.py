@@ -33,16 +33,17 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
     """-1 for all read queues, from a random one on."""
     wanted: Wanted = EVERYTHING
     from_start: bool = False
-    """True if a group that has no offset begins at the first message; otherwise it begins at the last one, except
-    in a young queue."""
+    """True if a group without an offset begins at the first message; otherwise it begins at the last one,
+    except in a new queue.
+    """
     order: bool = False
-    """FIFO: a queue lends nothing more until what it has lent is acknowledged."""
+    """FIFO: a queue lends no more messages until those already lent are acknowledged."""
     attempt_id: str | None = None
-    """The attempt of a FIFO pop. One that is repeated gets the same messages again."""
+    """The attempt of a FIFO pop. A repeated attempt gets the same messages again."""
 
 
 class PoppedPart:
-    """The messages of one queue. `views` are their records, which are to be used at once, or copied."""
+    """The messages of one queue. `views` are their records, which must be used at once, or copied."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class PoppedPart:
         counts: dict[int, int] | None = None,
     ) -> None:
         self.topic = topic
-        """The topic in which they are stored: the one that was asked for, or its retry topic."""
+        """The topic in which they are stored: the requested one, or its retry topic."""
         self.retry = retry
         self.queue_id = queue_id
         self.offsets = offsets
@@ -73,7 +74,7 @@ class PoppedPart:
 
     @property
     def info(self) -> PartInfo:
-        """The part of a reply that names these messages."""
+        """The part of a reply that identifies these messages."""
         return PartInfo(self.retry, self.queue_id, self.start_offset, self.offsets)
 
 

@@ -1,7 +1,7 @@
 """Pops that wait for messages (Java class `PopLongPollingService`).
 
-A message wakes one waiting pop of each group that accepts its tag. That pop takes what there is, and wakes
-the next one if messages are left. Pops of one queue and pops of all queues wait separately.
+A message wakes one waiting pop of each group that accepts its tag. That pop takes the available messages, and
+wakes the next one if any are left. Pops of one queue and pops of all queues wait separately.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Waiter:
         self.session = session
         self.news = trio.Event()
         self.is_released = False
-        """True if it must not wait any longer, nor take anything."""
+        """True if it must neither wait any longer nor take anything."""
 
     async def wait(self) -> None:
         """Return once this pop is woken; it then waits for the next time."""
@@ -77,8 +77,9 @@ class Waiting:
     def waiter(
         self, group: str, topic: str, queue_id: int, codes: frozenset[int] | None, session: Hashable
     ) -> Iterator[Waiter]:
-        """Return a waiting pop; it waits inside the block. One that was woken and does not come to take anything
-        wakes the next one."""
+        """Yield a waiting pop; it waits inside the block. If it was woken but takes nothing, it wakes the
+        next one.
+        """
         place = group, max(queue_id, ALL_QUEUES)
         one = Waiter(topic, place, codes, session)
         self._topics.setdefault(topic, {}).setdefault(place, {})[one] = None
@@ -94,7 +95,7 @@ class Waiting:
                 self.wake_next(topic, group, place[1])
 
     def arrived(self, stored: QueueRun) -> None:
-        """Wake those that messages are for. This is an arrival listener of the store."""
+        """Wake the pops for which messages have arrived. This is an arrival listener of the store."""
         places = self._topics.get(stored.topic)
         if places is not None:
             for place in places:
@@ -138,7 +139,7 @@ class Waiting:
     def _wake(self, waiters: dict[Waiter, None], codes: list[int] | None = None) -> None:
         for one in waiters:
             if one.news.is_set():
-                # It takes the new messages too, or wakes the next one.
+                # It also takes the new messages, or wakes the next one.
                 if one.codes is None:
                     return
             elif codes is None or one.codes is None or not one.codes.isdisjoint(codes):

@@ -12,12 +12,12 @@ s. A half message
   queue;
 * otherwise is copied to the end of the queue and checked with its producer.
 
-Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), also a postponed one, as in Java. Ages are relative
-to the client's born timestamp; a message from the future is checked immediately. Op messages that the store
-refused earlier are written first. A failed write ends the scan, and the next scan retries it. A message that
-has become too large to copy is not checked, but its producer can still end it. The position is a consumer
-offset, saved at the end of the scan when the copies are on the disk; a kill before that leads to a second
-copy and a second check. Op messages are read to the end before a half message counts as pending.
+Every copy, even a postponed one, counts as an attempt (TRANSACTION_CHECK_TIMES), as in Java. Ages are
+relative to the client's born timestamp; a message from the future is checked immediately. Op messages that
+the store refused earlier are written first. A failed write ends the scan, and the next scan retries it. A
+message that has become too large to copy is not checked, but its producer can still end it. The position is a
+consumer offset, saved at the end of the scan when the copies are on the disk; a kill before that leads to a
+second copy and a second check. Op messages are read to the end before a half message counts as pending.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 # CHECK_TRANSACTION_STATE (39): requests the state of a transaction from a producer (Java
 # `AbstractTransactionalMessageCheckListener`).
 #
-# The request is one-way, to one connection of the producer group, which answers with an END_TRANSACTION. The
+# The request is one-way, to one connection of the producer group, which responds with an END_TRANSACTION. The
 # body is the half message as it would be in its real queue, with the offsets of its newest copy.
 
 
@@ -228,7 +228,8 @@ class _Scan:
         return True
 
     def _postpone(self, half: MessageExt, properties: dict[str, str]) -> bool:
-        # A copy of a copy still names the first one, which is the one that the producer's op message names.
+        # A copy of a copy still names the first message, which is the one that the producer's op message
+        # names.
         properties.setdefault(P.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         properties[P.WAIT] = "false"
         copy = self._copy(half, properties)

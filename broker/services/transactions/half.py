@@ -74,8 +74,9 @@ def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, st
 
 
 def retire(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copy a half message that is given up to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError like
-    `half_again`."""
+    """Copy an abandoned half message to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError like
+    `half_again`.
+    """
     return _put_system(broker, half, properties, SystemTopic.TRANS_CHECK_MAX_TIME)
 
 
