@@ -60,7 +60,7 @@ def split_addresses(text: str) -> list[str]:
 
 
 CLOCK_STEP = 1_000_000
-"""A clock that was set back by less than this (ms) counts as standing still."""
+"""A clock that was set back by less than this (ms) counts as stopped."""
 ID_LENGTHS = frozenset((32, 56))
 _OFFSET_SIZE = 8
 _HEX = tuple(f"{byte:02X}" for byte in range(256))
@@ -198,7 +198,7 @@ def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
 
 def _id_bytes(text: str) -> bytes:
     try:
-        # `bytes.fromhex` alone would accept blanks between bytes.
+        # `bytes.fromhex` alone would accept spaces between bytes.
         if len(text) in ID_LENGTHS and text.isalnum():
             return bytes.fromhex(text)
     except ValueError:

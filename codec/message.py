@@ -1,8 +1,8 @@
 """Messages as values: those to be sent, and those that a broker stored (Java classes `Message`,
 `MessageExt`).
 
-Times are milliseconds since 1970 UTC. Hosts are texts, `ip:port` or `[v6]:port`. No message can be part of a
-reference cycle, so the garbage collector need not walk the thousands that a pull creates (`gc=False`).
+Times are milliseconds since 1970 UTC. Hosts are strings, `ip:port` or `[v6]:port`. No message can be part of
+a reference cycle, so the garbage collector need not walk the thousands that a pull creates (`gc=False`).
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
-        """Create a message from its parts. A text body is encoded as UTF-8; `keys` is one key or several,
-        without blanks in them.
+        """Create a message from its parts. A str body is encoded as UTF-8; `keys` is one key or several,
+        without spaces.
 
-        One of these delays the message: a level of the broker, a `delay` in seconds, or the time
-        `deliver_at` (local time if it has no time zone). Brokers without timers, as those of 4.9, deliver
-        messages of the latter two immediately. With a `priority` of 0 or more, consumers that pop get the
+        One of these delays the message: a level of the broker, a `delay` in seconds, or the time `deliver_at`
+        (local time if it has no time zone). Brokers without timers, such as those of 4.9, deliver messages
+        with one of the latter two immediately. With a `priority` of 0 or more, consumers that pop get the
         message before those of lower priority, if its topic has the type PRIORITY (5.4); it is the number of
-        a queue, 7 the highest of 8.
+        a queue, so 7 is the highest with 8 queues.
 
         Raises TypeError for a part of another type, ValueError for a negative number and for two delays.
         """
@@ -185,7 +185,7 @@ class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def msg_id(self) -> str:
-        """The UNIQ_KEY that the producer set, or else the offset message id."""
+        """The UNIQ_KEY that the producer set, otherwise the offset message id."""
         return self.properties.get(PropertyName.UNIQ_KEY) or self.offset_msg_id
 
     @property

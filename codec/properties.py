@@ -2,8 +2,9 @@ r"""The properties text of a message: `name \x01 value \x02` for each pair, in U
 `MessageDecoder`).
 
 4.9 omits the last separator, 5.x writes it; both are read. A pair with an empty name or value is dropped
-silently. If two pairs have the same name, the last one wins. A value may contain \x01. The order of pairs has
-no meaning. Bytes that are not UTF-8 are read as U+FFFD, and a lone surrogate is written as `?`, as in Java.
+silently. If two pairs have the same name, the last one counts. A value may contain \x01. The order of pairs
+has no meaning. Bytes that are not UTF-8 are read as U+FFFD, and a lone surrogate is written as `?`, as in
+Java.
 """
 
 from __future__ import annotations

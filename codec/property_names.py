@@ -1,5 +1,6 @@
-"""Names of properties, and values of properties that have a form (Java classes `MessageConst`,
-`MessageDecoder`)."""
+"""Names of properties, and properties whose values have a format (Java classes `MessageConst`,
+`MessageDecoder`).
+"""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ RESERVED = frozenset(
         PropertyName.PRIORITY,
     )
 )
-"""Names that users may not give to their own properties (Java `Message.putUserProperty`, which checks
+"""Names that users may not give to their properties (Java `Message.putUserProperty`, which checks
 `MessageConst.STRING_HASH_SET`), with the internal names of 5.x. TIMERS are for users.
 """
 CLOSED_TO_SENDERS = RESERVED - {
@@ -117,7 +118,7 @@ CLOSED_TO_SENDERS = RESERVED - {
 
 
 def split_keys(keys: str | None) -> list[str]:
-    """Return the index keys of a KEYS value, which are separated by blanks."""
+    """Return the index keys of a KEYS value, which are separated by spaces."""
     return [key for key in keys.split(" ") if key] if keys else []
 
 

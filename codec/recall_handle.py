@@ -1,5 +1,5 @@
-"""The text with which the sender of a timer message takes it back (Java `RecallMessageHandle`, version 1): the
-URL-safe base64 of "v1 topic broker time UNIQ_KEY".
+"""The string with which the sender of a timer message takes it back (Java `RecallMessageHandle`, version 1):
+the URL-safe base64 of "v1 topic broker time UNIQ_KEY".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TIME = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class RecallHandle(NamedTuple):
-    """A timer message: `time` (ms) lies within the second in which it is due, `key` is its UNIQ_KEY."""
+    """A timer message: `time` (ms) is within the second in which it is due, `key` is its UNIQ_KEY."""
 
     topic: str
     broker_name: str
@@ -29,12 +29,12 @@ class RecallHandle(NamedTuple):
         return (self.time // _SECOND_MS + 1) * _SECOND_MS
 
     def encode(self) -> str:
-        """Return the text."""
+        """Return the handle as a string."""
         return urlsafe_b64encode(" ".join((_VERSION, *map(str, self))).encode()).decode()
 
     @classmethod
     def decode(cls, text: str) -> RecallHandle:
-        """Return the handle of a text. Raises ValueError if it is none."""
+        """Parse a handle. Raises ValueError if it is invalid."""
         try:
             version, *parts = urlsafe_b64decode(text.encode()).decode().split(" ")
         except (binascii.Error, ValueError):

@@ -1,9 +1,9 @@
-"""The texts of pop consumption (Java `ExtraInfoUtil`): the receipt handle of a message, and what a pop
-reply says about its messages.
+"""The strings of pop consumption (Java `ExtraInfoUtil`): the receipt handle of a message, and the description
+of messages in a pop reply.
 
-A handle has eight fields, joined by blanks: start offset, pop time, invisible time, revive queue, retry
-flag, broker name, queue id, offset. A proxy appends a ninth, the commit-log offset. The texts of a reply
-have three fields for each queue, and `;` between queues. Times are ms.
+A handle has eight fields, joined by spaces: start offset, pop time, invisible time, revive queue, retry flag,
+broker name, queue id, offset. A proxy appends a ninth, the commit-log offset. The strings of a reply have
+three fields for each queue, and `;` between queues. Times are ms.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class ReceiptHandle(NamedTuple):
         return self.revive_queue == ORDER_QUEUE
 
     def topic(self, group: str, topic: str) -> str:
-        """Return the topic in which the message is stored, given the one that the consumer asked for."""
+        """Return the topic in which the message is stored, given the topic that the consumer requested."""
         return topic if self.retry == NORMAL else pop_retry_topic(group, topic, self.retry)
 
     def encode(self) -> str:
-        """Return the text."""
+        """Return the handle as a string."""
         fields = self if self.log_offset >= 0 else self[:_FIELDS]
         return " ".join(map(str, fields))
 
     @classmethod
     def decode(cls, text: str) -> ReceiptHandle:
-        """Return the handle of a text. Raises HeaderError if it is none."""
+        """Parse a handle. Raises HeaderError if it is invalid."""
         fields = text.split(" ") if len(text) <= _LONGEST else []
         if len(fields) < _FIELDS:
             raise _no_handle(text)
@@ -107,14 +107,15 @@ def msg_offset_info(parts: Iterable[PartInfo]) -> str:
 
 
 def order_count_info(retry: str, queue_id: int, counts: dict[int, int], least: int) -> str:
-    """Return what a FIFO pop says about one queue: the earlier deliveries of its messages that had any, and the
-    smallest number of them of all messages."""
+    """Return the description of one queue in a FIFO pop: the earlier deliveries of messages that had any, and
+    the smallest number of deliveries of all messages.
+    """
     each = [f"{retry} qo{queue_id}%{offset} {count}" for offset, count in counts.items()]
     return ";".join([*each, f"{retry} {queue_id} {least}"])
 
 
 def parse_part_infos(start_info: str | None, offset_info: str | None) -> list[PartInfo]:
-    """Return the parts that a reply names; none for a broker that does not name them. Raises HeaderError."""
+    """Return the parts of a reply; none for a broker that does not list them. Raises HeaderError."""
     try:
         starts = {(retry, queue): int(start) for retry, queue, start in _triples(start_info)}
         return [

@@ -1,1 +1,1 @@
-"""Access control of 4.9: accounts in plain_acl.yml, addresses that need no account, and who may do what."""
+"""Access control of 4.9: accounts in plain_acl.yml, addresses that need no account, and permissions."""

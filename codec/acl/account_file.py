@@ -1,8 +1,8 @@
 """Files of accounts: plain_acl.yml and those in the folder acl (4.9.8 `PlainAccessData`,
 `PlainPermissionManager`).
 
-Numbers are read as they are written, as Java does for members that are texts: 012345678 is a secret key of
-nine characters. Unknown members are ignored and kept. A file with an invalid member is refused as a whole.
+Numbers are read as written, as Java does for string members: 012345678 is a secret key of nine characters.
+Unknown members are ignored and kept. A file with an invalid member is refused as a whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_FILE: Final = 4 * 1024 * 1024
 SHORTEST_KEY: Final = 7
 """The minimum number of characters of an access key and a secret key."""
 MAX_PERMISSIONS: Final = 200_000
-"""The maximum number of permissions in a file; by aliases, a short one could have any number."""
+"""The maximum number of permissions in a file; with aliases, a short file could have any number."""
 
 
 class Permission(IntFlag):
@@ -49,7 +49,7 @@ PERMISSIONS: Final = {
     "PUB|SUB": Permission.PUB | Permission.SUB,
     "SUB|PUB": Permission.PUB | Permission.SUB,
 }
-"""The texts that a request may set. Any other text in a file means DENY."""
+"""The values that a request may set. Any other value in a file means DENY."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ def _document(content: bytes) -> dict[str, Any]:
 
 
 def file_of(path: str, document: dict[str, Any]) -> AccountFile:
-    """Return the accounts of a document that is to become a file. Raises AclError."""
+    """Return the accounts of a document that will be written to a file. Raises AclError."""
     try:
         return _file(path, document, 0)
     except AclError as error:
@@ -159,7 +159,7 @@ def parse_account(members: Mapping[str, Any], name: str) -> Account:
 
 
 def permission_of(text: str | None) -> Permission:
-    """Return the permission that a text in a file stands for."""
+    """Return the permission that a string in a file denotes."""
     return PERMISSIONS.get((text or "").strip(), Permission.DENY)
 
 

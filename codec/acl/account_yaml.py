@@ -1,6 +1,6 @@
 """The YAML of files of accounts.
 
-It is a module of its own because PyYAML takes long to import, and most brokers have no such file.
+This is a separate module because importing PyYAML takes long, and most brokers have no such file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import yaml
 
 from rmqcli.codec.acl.errors import AclError
 
-# Reads YAML by libyaml, fifteen times as fast as PyYAML, where both are known to read the same.
+# Reads YAML with libyaml, fifteen times as fast as PyYAML, if both are known to read the same.
 #
-# The parser is C, event by event, so that other threads run in between. What it reads differently, or not
-# at all, is left to PyYAML, whose errors have the lines that people are shown: control characters and tabs,
+# The parser is C, event by event, so that other threads run in between. Documents that it reads differently,
+# or not at all, are left to PyYAML, whose errors have the lines that users see: control characters and tabs,
 # byte order marks, "?" in a flow collection, block scalars, anchors, tags, merges, directives and a second
 # document.
 
@@ -27,7 +27,7 @@ DEEPEST: Final = 50
 _ODD: Final = re.compile(r"[^\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]|\r(?!\n)")
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _OTHERS: Final = frozenset(("<<", "="))
-"""Plain scalars that are not texts."""
+"""Plain scalars that are not strings."""
 _NO_KEY: Final = object()
 _NOTHING: Final = (yaml.StreamStartEvent, yaml.DocumentEndEvent)
 
@@ -37,7 +37,7 @@ class Unusual(Exception):
 
 
 def read_quickly(content: bytes | str) -> Any:
-    """Return the document with scalars as texts, but null as None. Raises Unusual."""
+    """Return the document with scalars as strings, but null as None. Raises Unusual."""
     if not yaml.__with_libyaml__:
         raise Unusual
     try:
@@ -86,7 +86,7 @@ class _Builder:
         if event.anchor is not None or event.tag is not None or event.style in ("|", ">"):
             raise Unusual
         if event.implicit[0]:
-            # PyYAML does not read these as plain texts, so they are left to it.
+            # PyYAML does not read these as plain strings, so they are left to it.
             if value in _OTHERS or (self._is_flow and "?" in event.value):
                 raise Unusual
             value = None if value in _NULLS else value
@@ -123,7 +123,7 @@ class _Builder:
 
 
 MAX_MERGED: Final = 1000
-"""The maximum members of a map with `<<`, and of what it merges: each level of a short file could double
+"""The maximum members of a map with `<<`, and of the merged maps: each level of a short file could double
 them.
 """
 PLAIN: Final = "tag:yaml.org,2002:"
@@ -131,7 +131,7 @@ NOT_A_CHARACTER: Final = "\ufffd"
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads scalars as texts, but null as None."""
+    """Reads scalars as strings, but null as None."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         merged = [value for key, value in node.value if key.tag == f"{PLAIN}merge"]

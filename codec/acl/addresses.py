@@ -1,7 +1,7 @@
 """Expressions for addresses of clients (4.9.8 `RemoteAddressStrategyFactory`).
 
-A blank text matches nothing; `*`, `*.*.*.*` and `*:*:*:*:*:*:*:*` match everything. `10.0.0.{1,2}` and
-`2001::{1,2}` are sets, `10.0.0.1,10.0.0.2` is a list without blanks. A range is one group of an IPv4 address,
+A blank string matches nothing; `*`, `*.*.*.*` and `*:*:*:*:*:*:*:*` match everything. `10.0.0.{1,2}` and
+`2001::{1,2}` are sets, `10.0.0.1,10.0.0.2` is a list without spaces. A range is one group of an IPv4 address,
 but not the first, that is `*` or `a-b`: groups to its left are fixed, those to its right are ignored. In an
 IPv6 address, the last group is a range, or the last but one before a final `*`. Anything else is one address.
 
@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class AddressRule(msgspec.Struct, frozen=True):
-    """One expression. It matches `everything`, or else the addresses `only` and those `within` a range."""
+    """One expression. It matches `everything`, or otherwise the addresses `only` and those `within` a range."""
 
     text: str
     everything: bool = False
@@ -134,7 +134,7 @@ def _range6(text: str) -> Range:
 
 
 def _head6(text: str, whole: str) -> tuple[int, ...]:
-    """Return the groups to the left of a range; `::` stands for as many zeros as are missing."""
+    """Return the groups to the left of a range; `::` represents the missing zeros."""
     left, gap, right = text.partition("::")
     if right.endswith(":"):
         raise _wrong(whole)

@@ -1,10 +1,9 @@
-"""Decides who may do what, for the accounts of 4.9 (4.9.8 `PlainPermissionManager.validate`) and for the users
+"""Decides about permissions, for the accounts of 4.9 (4.9.8 `PlainPermissionManager.validate`) and the users
 of 5.x (5.3.3 `DefaultAuthenticationHandler`, `UserAuthorizationHandler`), and names the line that decides.
 
-The order is: global white addresses; the access key, which is that of an account or else the name of a
-user; the white address of an account; the signature; traces; then for an account, requests for
-administrators, and the permission for each resource, or the default; for a user, its policies
-(`rmqcli.codec.acl.policies`).
+The order is: global whitelist; the access key, which is that of an account or the name of a user; the
+whitelist of an account; the signature; traces; then for an account, requests for administrators, and the
+permission for each resource, or the default; for a user, its policies (`rmqcli.codec.acl.policies`).
 
 This is stricter than Java: no default permission covers reading a topic in which a broker keeps messages of
 other topics. It covers a dead-letter topic only if the account may consume as the group.
@@ -66,7 +65,7 @@ Subject = Account | User
 
 
 class Attempt(NamedTuple):
-    """A request. `needs` is called once its signature is known to be right, which `signed` checks;
+    """A request. `needs` is called once its signature is known to be correct, which `signed` checks;
     `admin_code` is the code of a request for administrators.
     """
 
@@ -78,8 +77,8 @@ class Attempt(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The result of a check. `refusal` is Java's text, or empty if the attempt is allowed; `line` states what
-    decides. The text of a refusal `by_policy` is that of 5.x, with another code.
+    """The result of a check. `refusal` is Java's text, or empty if the attempt is allowed; `line` states the
+    reason. The text of a refusal `by_policy` is that of 5.x, with another code.
     """
 
     refusal: str
@@ -92,8 +91,8 @@ class Decision(NamedTuple):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules of all files: white addresses and accounts with the path of their file; the users by name, None
-    if they have no access.
+    """The rules of all files: whitelisted addresses and accounts with the path of their file; the users by
+    name, None if they have no access.
     """
 
     white: tuple[tuple[AddressRule, str], ...] = ()
@@ -110,7 +109,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 def merged(files: Iterable[AccountFile]) -> Rules:
-    """Return the rules of files in their order; the first account with an access key wins."""
+    """Return the rules of files in their order; the first account with an access key takes precedence."""
     white: list[tuple[AddressRule, str]] = []
     accounts: dict[str, tuple[Account, str]] = {}
     for file in files:
@@ -232,7 +231,7 @@ def _permit_user(user: User, found: Identified, needs: tuple[Need, ...]) -> Deci
 
 
 def _by_policies(user: User, found: Identified, need: Need) -> tuple[str, str]:
-    """Return why the policies refuse a need, "" if they allow it, and what decides."""
+    """Return the reason why the policies refuse a need, "" if they allow it, and the entry that decides."""
     name, permission = need
     reads = bool(permission & Permission.SUB) and bool(name) and not name.startswith(RETRY_PREFIX)
     entry = user.match(name, permission, found.address, kept=reads and keeps_others(name))

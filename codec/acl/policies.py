@@ -1,14 +1,14 @@
-"""Decides by the policies of 5.x who may do what (5.3.3 `AclAuthorizationHandler`).
+"""Decides about permissions by the policies of 5.x (5.3.3 `AclAuthorizationHandler`).
 
 A policy entry matches a need by its resource, by one of the actions, and by the source address. The entries
-of type Custom decide; those of type Default do if no Custom entry matches, and without any match, the need
-is refused. Among several matches the most specific resource decides: a name before a longer prefix, this
-before a shorter one, then all of a kind (`Topic:*`), and everything (`*`) last; for one resource, a denial
-decides. 5.3.3 prefers a shorter prefix and leaves the order of a name and a prefix open; later versions are
-as here.
+of type Custom decide; those of type Default do if no Custom entry matches, and without any match, the need is
+refused. Among several matches the most specific resource decides: a name before a longer prefix, this before
+a shorter one, then all of a kind (`Topic:*`), and everything (`*`) last; for one resource, a denial decides.
+5.3.3 prefers a shorter prefix and does not define the order of a name and a prefix; later versions decide as
+here.
 
 One rule is stricter than Java: only an entry with the name itself allows reading a topic in which a broker
-keeps messages of other topics, and reading a dead-letter topic by any other entry also takes Sub of its
+keeps messages of other topics, and reading a dead-letter topic by any other entry also requires Sub of its
 group. One is more generous: every user may send traces, unless an entry denies it.
 """
 
@@ -71,7 +71,7 @@ class Resource(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """The place in the order of entries, the most specific first."""
+        """The position in the order of entries, the most specific first."""
         return self.kind == EVERYTHING, self.is_prefix, -len(self.name)
 
 
@@ -150,7 +150,9 @@ class User(msgspec.Struct, frozen=True):
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of the resource of a need: a group is named by its retry topic, the cluster by nothing."""
+    """Return the kind of the resource of a need: a group is named by its retry topic, the cluster by an empty
+    name.
+    """
     if not name:
         return CLUSTER
     return GROUP if name.startswith(RETRY_PREFIX) else TOPIC
@@ -210,7 +212,7 @@ def _policy(entries: Iterable[Entry], cluster: str) -> Policy:
 def parse_resource(text: str | None) -> Resource:
     """Return the resource of an entry. Raises AclError.
 
-    Java ignores what follows the first * of a name that ends with one, and takes `Any:x` for everything.
+    Java ignores text after the first * of a name that ends with one, and reads `Any:x` as everything.
     """
     if not (text or "").strip():
         raise AclError("The resource is null.")
@@ -235,7 +237,7 @@ def parse_resource(text: str | None) -> Resource:
 
 
 def entry_of(info: PolicyEntryInfo) -> Entry:
-    """Return the entry that a request or a file states. Raises AclError with Java's text where it has one."""
+    """Return the entry in a request or a file. Raises AclError with Java's text if it has one."""
     resource = parse_resource(info.resource)
     actions = Permission(0)
     for text in info.actions or ():
@@ -263,7 +265,7 @@ def parse_sources(texts: Sequence[str]) -> tuple[Network, ...]:
             raise AclError("The source ip is empty.")
         _, slash, size = text.partition("/")
         try:
-            # Java takes no network mask, and names of machines only by accident.
+            # Java does not accept network masks, and accepts host names only by accident.
             if "%" in text or (slash and not (size.isascii() and size.isdigit())):
                 raise ValueError
             found.append(ipaddress.ip_network(text, strict=False))

@@ -16,7 +16,7 @@ EXPECTED: Final = "DENY, PUB, SUB, PUB|SUB or SUB|PUB"
 
 def with_account(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document with an account at the end of the list. Members that are None stay unchanged,
-    except that `admin` becomes false. Raises AclError for a value that no file may have.
+    except that `admin` becomes false. Raises AclError for a value that is invalid in a file.
     """
     key = given.get("accessKey") or ""
     _check(given)
@@ -34,7 +34,7 @@ def without_account(document: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def with_white(document: Mapping[str, Any], addresses: Collection[str]) -> dict[str, Any]:
-    """Return the document with other global white addresses."""
+    """Return the document with another global whitelist."""
     return {**document, "globalWhiteRemoteAddresses": list(addresses)}
 
 

@@ -1,6 +1,5 @@
 """Changes of the users and policies of a broker (5.3.3 `AuthenticationMetadataManagerImpl`,
-`AuthorizationMetadataManagerImpl`): each returns a new table. The texts of errors are Java's where it has
-one.
+`AuthorizationMetadataManagerImpl`): each returns a new table. Error messages are Java's where it has one.
 
 A change of policies merges: an entry replaces the one of its policy type that has the same resource.
 """
@@ -34,7 +33,7 @@ MOST_USERS: Final = 10_000
 MOST_ENTRIES: Final = 1_000
 """Maximum number of entries in the policies of a user."""
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Maximum size of all users and policies together, as JSON without blanks."""
+"""Maximum size of all users and policies together, as JSON without spaces."""
 
 _TYPES: Final = {name.lower(): name for name in (SUPER, NORMAL)}
 _STATUSES: Final = {name.lower(): name for name in (ENABLE, DISABLE)}
@@ -50,7 +49,7 @@ def subject_of(name: str) -> str:
 
 
 def name_of(subject: str | None) -> str:
-    """Return the name of the user that a subject is. Raises UserError."""
+    """Return the name of the user in a subject. Raises UserError."""
     kind, _, name = (subject or "").partition(":")
     if kind.lower() != "user" or not name.strip():
         raise UserError("The subject type is null.")
@@ -76,7 +75,7 @@ def with_new_user(table: UserTable, info: UserInfo) -> UserTable:
 
 
 def with_changed_user(table: UserTable, info: UserInfo) -> UserTable:
-    """Return the table with those members of a user changed that are given."""
+    """Return the table with the given members of a user changed."""
     name = _name(info.username)
     old = table.users.get(name)
     if old is None:
@@ -184,7 +183,7 @@ def checked(table: UserTable) -> UserTable:
 
 
 def size_of(table: UserTable, name: str) -> int:
-    """Return the size of a user and its policies as JSON without blanks."""
+    """Return the size of a user and its policies as JSON without spaces."""
     parts = table.users.get(name), table.acls.get(subject_of(name))
     return sum(len(msgspec.json.encode(part)) for part in parts if part is not None)
 
@@ -226,7 +225,7 @@ def _password(text: str | None) -> str:
 
 
 def _word(known: dict[str, str], text: str | None, what: str) -> str | None:
-    """Return a word in Java's spelling, None if it is not given. Raises AclError for another one."""
+    """Return a word in Java's spelling, None if it is not given. Raises AclError for an unknown word."""
     if not text:
         return None
     found = known.get(text.lower())

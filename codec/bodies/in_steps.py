@@ -1,4 +1,4 @@
-"""Long JSON bodies, decoded in steps: a list that is a member of the body is decoded a piece at a time.
+"""Long JSON bodies, decoded in steps: a list that is a member of the body is decoded piece by piece.
 
 A piece ends where an item seems to end. This is confirmed if the piece is a list by itself, because the same
 bytes cannot be both a whole list and the beginning of one whose last item continues. An item longer than a

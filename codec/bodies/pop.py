@@ -102,7 +102,7 @@ class InFlightCheckPoint(
 
 
 class InFlightQueue(Body, frozen=True, rename={"position": "p", "committed": "c", "check_points": "ck"}):
-    """The pops of one queue: the offset of the next pop, the committed offset, and what is in flight."""
+    """The pops of one queue: the offset of the next pop, the committed offset, and the messages in flight."""
 
     position: Int64 = 0
     committed: Int64 = 0

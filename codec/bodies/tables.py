@@ -26,9 +26,7 @@ _NEVER_EMPTY: dict[Any, str] = {
     TopicConfigSerializeWrapper: "topicConfigTable",
     SubscriptionGroupWrapper: "subscriptionGroupTable",
 }
-"""Every broker, including Java's, has topics and groups of its own, so none has written a table
-without any.
-"""
+"""Every broker, including Java's, has built-in topics and groups, so none ever writes a table without any."""
 
 
 def decode_table(cls: Callable[..., T], data: bytes) -> T | None:

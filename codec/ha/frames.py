@@ -2,8 +2,8 @@
 
 A slave sends reports of 8 bytes: the end of its commit log. A master sends blocks: an offset, a size, and
 that many bytes of its commit log from the offset on. A block without bytes is a heartbeat, whose offset is
-that of the next byte to come. Frames may be split and joined anywhere in transit. The readers keep no more
-than an unfinished header: the bytes of a block are passed on as they come, whatever size it announces.
+that of the next byte to come. Frames may be split and joined anywhere in transit. The readers keep only an
+unfinished header: the bytes of a block are passed on as they arrive, regardless of its announced size.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ class BlockReader:
             parts.append(BlockPart(offset, b""))
 
 
-# From a stream of log bytes to whole records: a master splits records between blocks as it likes.
+# From a stream of log bytes to whole records: a master may split records between blocks anywhere.
 #
-# The sizes of records form a chain from the first on, which is all that is looked at here; whoever stores a run
-# checks its records. The filler at the end of a file is passed on as its first 8 bytes: the rest of it means
-# nothing and is skipped.
+# The sizes of records form a chain from the first on, and only the sizes are examined here; the code that
+# stores a run checks its records. The filler at the end of a file is passed on as its first 8 bytes; the
+# remainder has no meaning and is skipped.
 
 MAX_RECORD_SIZE: Final = 64 << 20
 """The maximum size of a record, in bytes; brokers accept no frame above 16 MiB."""
@@ -169,7 +169,7 @@ class RecordStream:
                 if position > begin:
                     runs.append(Run(self._start + begin, bytes(buffer[begin:position])))
                 runs.append(Run(self._start + position, bytes(buffer[position : position + HEAD_SIZE]), True))
-                # The rest of a filler, up to the end of its file, is dropped as it comes: it may be a
+                # The remainder of a filler, up to the end of its file, is dropped as it arrives: it may be a
                 # gigabyte.
                 held = min(size, len(buffer) - position)
                 self._skipped = size - held

@@ -7,8 +7,8 @@ Rules (4.9.8 `RemotingCommand.decodeCommandCustomHeader`):
 * A value that cannot be parsed counts as missing. A missing field takes its default; without a default,
   HeaderError is raised.
 * A bool is true if its text is "true" in any case, and false otherwise.
-* Integers are decimal, int32 or int64; one outside its range cannot be parsed. A text such as "5.0" or "1e3",
-  which Java refuses, is read as the whole number that it stands for.
+* Integers are decimal, int32 or int64; one outside its range cannot be parsed. A string such as "5.0" or
+  "1e3", which Java refuses, is read as the integer that it denotes.
 * Ext fields that a header does not know are ignored (`AccessKey`, `Signature`, `MSG_REGION`, …).
 """
 
@@ -185,7 +185,7 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
     except (msgspec.ValidationError, UnicodeEncodeError):
         pass
     if cls.__struct_config__.forbid_unknown_fields:
-        # msgspec refuses unknown fields for these classes, but here they are to be ignored.
+        # msgspec refuses unknown fields for these classes, but here they must be ignored.
         known = {name: ext[name] for name in cls.__struct_encode_fields__ if name in ext}
         if len(known) < len(ext):
             return from_ext(cls, known)

@@ -2,9 +2,9 @@
 
 A user needs one of the actions of each check. For an account of 4.9, PUB and SUB among them are permissions
 for the topic; a group needs SUB. A change to topics, groups or the cluster needs an administrator; reading
-facts of the cluster needs an account. Java checks only the operations in `JAVA` (4.9.8
-`PlainAccessResource.parse`), so the account of an administrator needs nothing for the others. A resource
-whose name is missing or empty is ignored.
+facts about the cluster needs an account. Java checks only the operations in `JAVA` (4.9.8
+`PlainAccessResource.parse`), so the account of an administrator needs no permissions for the others. A
+resource whose name is missing or empty is ignored.
 
 One rule is stricter than Java's: a send to a retry topic needs the group of the topic in addition to the
 group that the request names.

@@ -27,7 +27,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def literal(name: bytes, value: bytes) -> bytes:
-    """Return a header field that is in no table, and not to be added to one."""
+    """Return a header field that is in no table and must not be added to one."""
     return b"\0" + _string(name) + _string(value)
 
 

@@ -15,7 +15,7 @@ from rmqcli.codec.proxy.frames import STATUS_200, literal
 
 PREFIX: Final = 5
 MAX_MESSAGE: Final = 4 * 1024 * 1024 + 64 * 1024
-"""Maximum size of a received message in bytes: the longest body, and 64 KiB for all the rest."""
+"""Maximum size of a received message in bytes: the longest body, and 64 KiB for everything else."""
 
 
 class GrpcStatus(IntEnum):
@@ -93,7 +93,7 @@ def http_refusal(headers: Mapping[str, str]) -> tuple[int, str] | None:
 
 
 def message_header(text: str) -> str:
-    """Return a text as a grpc-message header: UTF-8, percent-encoded."""
+    """Return a string as a grpc-message header: UTF-8, percent-encoded."""
     return quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 

@@ -1,10 +1,10 @@
 """The server's end of an HTTP/2 connection (RFC 9113), as far as gRPC needs it: bytes in, hooks called, bytes
 out.
 
-Header blocks that name their fields plainly, as those of calls do, are read by the core, all others by
-hpack. Those of replies use no table. What a client can make this keep is bounded: a frame (MAX_FRAME), a
-header block (LONGEST_HEADERS), the window of each of MOST_STREAMS streams. Frames that cost more than they
-bring are counted.
+Header blocks that name their fields plainly, as those of calls do, are read by the core, all others by hpack.
+Those of replies use no table. The memory that a client can occupy is bounded: a frame (MAX_FRAME), a header
+block (LONGEST_HEADERS), the window of each of MOST_STREAMS streams. Frames that cost more than they are worth
+are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rmqcli.codec.proxy.frames import (
 )
 
 MAX_FRAME: Final = 16 * 1024
-"""Maximum length of a frame; the default of the protocol, which no end may exceed unasked."""
+"""Maximum length of a frame; the default of the protocol, which neither end may exceed without agreement."""
 MOST_STREAMS: Final = 128
 LONGEST_HEADERS: Final = 8 * 1024
 """The default of gRPC."""
@@ -49,9 +49,9 @@ WINDOW: Final = 64 * 1024
 CONNECTION_WINDOW: Final = 16 * 1024 * 1024
 """The bytes that a client may send before the connection is read again; its streams bound what is kept."""
 FRAMES_AT_ONCE: Final = 16
-"""Frames that are handled before other connections may get their turn."""
+"""The number of frames that are handled before other connections may get their turn."""
 COST_OF_HEADERS: Final = 4
-"""The frames that one with a header block counts for."""
+"""The number of frames for which a frame with a header block counts."""
 
 _INITIAL_WINDOW_SIZE: Final = 4
 # SETTINGS_MAX_CONCURRENT_STREAMS, _INITIAL_WINDOW_SIZE and _MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2).
@@ -105,16 +105,16 @@ class Stream:
         """True if the client sends no more."""
 
     def note_data(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Receive bytes from the client."""
 
     def note_end(self) -> None:
-        """Note that the client sends no more."""
+        """Record that the client sends no more."""
 
     def note_reset(self) -> None:
-        """Note that the client has given the stream up."""
+        """Record that the client has abandoned the stream."""
 
     def note_window(self) -> None:
-        """Note that the client may accept more."""
+        """Record that the client may accept more."""
 
 
 class ServerConnection:
@@ -132,7 +132,7 @@ class ServerConnection:
         self.resets = 0
         self.idle = 0
         self.is_over = False
-        """True if the client has said goodbye."""
+        """True if the client has sent GOAWAY."""
         self._begin = begin
         self._write = write
         self._headers = HeaderReader()
@@ -144,7 +144,9 @@ class ServerConnection:
         self._send_window = self._initial_window = _USUAL_WINDOW
 
     def close(self) -> None:
-        """Drop the streams and hooks, whose references back would keep all until a full garbage collection."""
+        """Drop the streams and hooks, whose back references would keep everything until a full garbage
+        collection.
+        """
         self.streams.clear()
         del self._begin, self._write
 
@@ -200,7 +202,7 @@ class ServerConnection:
         return len(wanted)
 
     def _fail(self, text: str, code: int = PROTOCOL_ERROR) -> NoReturn:
-        """Say goodbye. Raises RemoteProtocolError."""
+        """Send GOAWAY. Raises RemoteProtocolError."""
         self._write(frame(GOAWAY, 0, 0, self._last.to_bytes(4, "big") + code.to_bytes(4, "big")))
         raise RemoteProtocolError(f"HTTP/2: {text}")
 
@@ -267,7 +269,7 @@ class ServerConnection:
             # Read even for a stream that is over, because any block may change the decoder's table.
             headers = self._headers.read(block)
         except hpack.HPACKError as error:
-            # Texts of hpack may name addresses in memory.
+            # Messages of hpack may contain memory addresses.
             self._fail(f"a header block is not sound: {type(error).__name__}", COMPRESSION_ERROR)
         stream = self.streams.get(number)
         if stream is None:
@@ -394,7 +396,7 @@ class ServerConnection:
             self._write(frame(WINDOW_UPDATE, 0, stream.number, size.to_bytes(4, "big")))
 
     def ping(self) -> None:
-        """Ask for a sign of life."""
+        """Send a ping."""
         self._write(frame(PING, 0, 0, b"rmq-ping"))
 
 

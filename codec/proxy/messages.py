@@ -1,9 +1,9 @@
-"""The messages of the service, declared once by the table below; protobuf makes classes of it at import.
+"""The messages of the service, declared once in the table below, from which protobuf makes classes at import.
 
 `messages.SendMessageRequest` is such a class. Each row names a message; each of its fields has a number, a
 name and a type, with `?` for an optional field (one whose presence is known), `*` for a repeated one, and
-`|name` for a member of the oneof `name`. The classes live in a pool apart from protobuf's default one, so
-that a client library with the same messages can be imported beside them.
+`|name` for a member of the oneof `name`. The classes are in a separate pool, not protobuf's default one, so
+that a client library with the same messages can also be imported.
 """
 
 from __future__ import annotations

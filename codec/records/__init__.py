@@ -1,2 +1,3 @@
-"""Stored records: read, written, selected, and what queues and index have of them. `rmqcli.codec.core` does
-the work on their bytes."""
+"""Stored records: reading, writing, selection, and their entries in queues and index. `rmqcli.codec.core`
+does the work on their bytes.
+"""

@@ -1,8 +1,8 @@
 """A filter of stored messages by topic, key, tag, queue, and an SQL92 condition over columns and properties.
 
-A name in a condition is one of COLUMNS, named as in an export, or else a property. Values are texts, which
-become numbers when compared with a number: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`.
-Integers have 64 bits. Times are in ms.
+A name in a condition is one of COLUMNS, named as in an export, or otherwise a property. Values are strings,
+which become numbers when compared with a number: `queue_id = 3 AND store_size > 4096 AND region IN ('eu',
+'us')`. Integers have 64 bits. Times are in ms.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ be decompressed; the others are columns of an export.
 
 
 class Columns(Mapping[str, str]):
-    """The columns and properties of a message as texts."""
+    """The columns and properties of a message as strings."""
 
     __slots__ = ("_message",)
 

@@ -38,7 +38,7 @@ from rmqcli.codec.store.record_layout import PREFIXES
 
 _UNREADABLE = "\ufffd"
 Bounds = tuple[int | None, int | None]
-"""A half-open range; None stands for no bound."""
+"""A half-open range; None means no bound."""
 
 
 def possible(
@@ -100,7 +100,9 @@ def _comparison(node: Comparison) -> RecordTest | None:
 
 
 def _range(how: Operator, value: float) -> tuple[int, int]:
-    """Return the range of the integers that compare so with a number; for one with a fraction, it may be wider."""
+    """Return the range of the integers for which a comparison with a number holds; for a fraction, it may be
+    wider.
+    """
     if not math.isfinite(value):
         return LOWEST, HIGHEST
     low, high = math.floor(value), math.ceil(value)
@@ -133,8 +135,8 @@ def _containing(texts: Iterable[str]) -> RecordTest | None:
 
 
 def _as_stored(texts: Iterable[str]) -> list[bytes] | None:
-    """Return texts as they are stored; None if one cannot be stored, or may have been read from bytes that
-    are not UTF-8.
+    """Return strings as stored; None if one cannot be stored, or may have been read from bytes that are not
+    UTF-8.
     """
     try:
         return None if any(_UNREADABLE in text for text in texts) else [text.encode() for text in texts]

@@ -75,9 +75,9 @@ def binary_entry(name: str, value: str) -> bytes:
 
 
 def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes]:
-    """Return the parts of the header that lie between these: its opaque number, the length of its ext fields,
-    and the length and value of each of the last ext fields, which have the names `names`. Raises the errors
-    of `encode_binary_header`.
+    """Return the parts of the header between these: its opaque number, the length of its ext fields, and the
+    length and value of each of the last ext fields, which have the names `names`. Raises the errors of
+    `encode_binary_header`.
     """
     header, ext_fields = encode_binary_header(command), command.ext_fields or {}
     after_opaque = OPAQUE_AT + OPAQUE.size

@@ -316,7 +316,7 @@ class Connection:
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:
-        """Drop a request that timed out; a late response will match nothing."""
+        """Drop a request that timed out; a late response will have no match."""
         self._waiting.pop(opaque, None)
 
     def abandon(self) -> list[object]:

@@ -1,9 +1,9 @@
 """The JSON header of a frame.
 
-It is written as Java writes it: compact, members in alphabetical order, null omitted; the Go client reads
-nothing else. It is read as tolerantly as Java reads it: numbers as text, ext values that are numbers,
-booleans or objects, unknown members and languages, missing members. Text that is not UTF-8 is read with
-replacement characters.
+It is written as Java writes it: compact, members in alphabetical order, null omitted; the Go client reads no
+other form. It is read as tolerantly as Java reads it: numbers as text, ext values that are numbers, booleans
+or objects, unknown members and languages, missing members. Text that is not UTF-8 is read with replacement
+characters.
 
 A header as all known peers write it takes one typed pass; only a header that this pass refuses is read again,
 tolerantly. A `DirectReader` also creates the typed header of a request in that one pass, and leaves headers

@@ -1,11 +1,11 @@
 """One end of a TLS connection without I/O, for either end: OpenSSL works in memory.
 
 * `shake` accepts the bytes of the handshake, at most HANDSHAKE_BYTES.
-* `receive` then accepts encrypted bytes and returns the plain ones of all whole records, so that no more
-  is kept than the start of one record.
-* `encrypt` returns the bytes to send for plain ones, `to_send` those that OpenSSL answers by itself.
+* `receive` then accepts encrypted bytes and returns the plain bytes of all whole records, so that only the
+  start of one record is kept.
+* `encrypt` returns the bytes to send for plain ones, `to_send` those that OpenSSL sends in response.
 
-A peer that causes more than UNSENT_BYTES of answers without reading them is refused.
+A peer that causes more than UNSENT_BYTES of responses without reading them is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RECORD_BYTES: Final = 16 * 1024
 HANDSHAKE_BYTES: Final = 256 * 1024
 """Maximum number of bytes that a peer may send in its handshake; certificates have a few KiB each."""
 UNSENT_BYTES: Final = 1024 * 1024
-"""Maximum number of bytes of answers of the TLS layer that wait to be sent."""
+"""Maximum number of bytes of responses of the TLS layer that wait to be sent."""
 
 
 class TlsConnection:
@@ -109,7 +109,7 @@ class TlsConnection:
         return self._outgoing.read()
 
     def to_send(self) -> bytes:
-        """Return the bytes of handshakes, answers and alerts that have to be sent now."""
+        """Return the bytes of handshakes, responses and alerts that must be sent now."""
         return self._outgoing.read()
 
     def close(self) -> bytes:
@@ -127,7 +127,7 @@ def _error(error: ssl.SSLError) -> TlsError:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason of OpenSSL in words; its own has capitals and underscores."""
+    """Return OpenSSL's reason in words; its own has capitals and underscores."""
     if found := getattr(error, "verify_message", None):
         return str(found).rstrip(".")
     return str(getattr(error, "reason", None) or error).replace("_", " ").lower()

@@ -35,7 +35,7 @@ _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 @cache
 def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
-    """Return the columns of an export; `msg_id` is the UNIQ_KEY, or else the offset message id.
+    """Return the columns of an export; `msg_id` is the UNIQ_KEY, otherwise the offset message id.
 
     With `encoded`, columns with few distinct texts and the names of properties are dictionary arrays. With
     `views`, bodies are views of the scanned buffer.
@@ -230,7 +230,7 @@ def _bodies(columns: Columns, buffer: Buffer) -> pa.Array:
 
 # Rows of inner batches of 5.x: one for each message in place of one for the record. Needs PyArrow.
 #
-# All columns are those of the record but the ones that `rmqcli.codec.inner_batch` takes from the message.
+# All columns are those of the record, except those that `rmqcli.codec.inner_batch` takes from the message.
 
 _DECODED = ("body", "properties", "tags", "keys", "msg_id")
 

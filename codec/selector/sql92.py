@@ -27,7 +27,7 @@ CACHED = 100
 
 
 class Dialect(enum.Enum):
-    """The release whose keywords count, or OWN. In 4.9, `s CONTAINS 'b'` is the property s followed by text
+    """The release whose keywords apply, or OWN. In 4.9, `s CONTAINS 'b'` is the property s followed by text
     that is ignored, so it is never TRUE.
     """
 

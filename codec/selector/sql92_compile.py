@@ -241,7 +241,7 @@ def _same(value: Any) -> Any:
 
 
 def _finite_double(text: str) -> float:
-    """Read the number of a text. A literal is finite, so NaN (the greatest value for Java) compares with it
+    """Read the number in a string. A literal is finite, so NaN (the greatest value for Java) compares with it
     like infinity.
     """
     value = java_double(text)

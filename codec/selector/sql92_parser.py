@@ -1,8 +1,9 @@
 """Parses words to a syntax tree, by the LALR grammar in sql92.lark and the checks that Java makes while
 parsing.
 
-Java reads only to the end of a whole expression: if the next word cannot continue it, the rest is ignored,
-unless the caller requests all of it. Only this module imports lark; a process prepares the grammar once.
+Java reads only to the end of a whole expression: if the next word cannot continue it, the remainder is
+ignored, unless the caller requests all of it. Only this module imports lark; a process prepares the grammar
+once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The words of an SQL92 filter, one at a time, so that text after a complete expression is never read.
 
-The longest match wins, as in Java. A line comment needs its line end; without one, `--` is two minus
+The longest match is taken, as in Java. A line comment needs its line end; without one, `--` is two minus
 signs. Positions count characters from 1.
 """
 
@@ -53,7 +53,7 @@ _TOKEN = "|".join(
 _match = re.compile(f"{_BLANK}|{_TOKEN}").match
 
 
-# Used only before the last line end: after it, each `--` would search the rest of the text in vain.
+# Used only before the last line end: after it, each `--` would search the remaining text without success.
 _match_before_line_end = re.compile(f"{_BLANK}|{_LINE_COMMENT}|{_TOKEN}").match
 
 

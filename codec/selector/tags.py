@@ -1,4 +1,4 @@
-"""Tag expressions: `*` (or nothing) for all messages, else tags joined by `||` (Java class `FilterAPI`).
+"""Tag expressions: `*` (or nothing) for all messages, otherwise tags joined by `||` (Java class `FilterAPI`).
 
 A consumer compares the TAGS value of a message with each tag. The broker compares only hashes, so the
 messages that it sends must be compared again.
@@ -33,7 +33,7 @@ def tag_codes(tags: Set[str]) -> frozenset[int]:
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
     """Return the subscription that a client sends for a tag expression. Of two subscriptions, the one with
-    the higher `version` (ms) wins.
+    the higher `version` (ms) takes precedence.
     """
     tags = sorted(parse_tags(expression))
     return SubscriptionData(

@@ -1,7 +1,7 @@
 """The checkpoint file: store times (ms) up to which everything is flushed (Java class `StoreCheckpoint`).
 
 Java uses the first 24 of its 4096 bytes (5.x: 40) and ignores the others. The last 64 hold a safe point:
-positions in the files, which stay right when a clock is set back, unlike times.
+positions in the files, which, unlike times, stay correct when a clock is set back.
 """
 
 from __future__ import annotations

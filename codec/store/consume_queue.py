@@ -27,8 +27,8 @@ FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
 # Batch consume queue files of 5.x: one unit of 46 bytes for each record (Java class `BatchConsumeQueue`).
 #
-# A record with an inner batch has as many queue offsets as messages: the first is in its unit, so the place of
-# a unit in the file says nothing. `compacted_offset` is -1, as nothing sets it.
+# A record with an inner batch has as many queue offsets as messages: the first is in its unit, so the
+# position of a unit in the file has no meaning. `compacted_offset` is -1, because nothing sets it.
 
 # A unit of a batch consume queue (5.x), 46 bytes.
 UNIT = fused(
@@ -50,7 +50,8 @@ QUEUE_TYPE, BATCH = "queue.type", "BatchCQ"
 """The topic attribute, and its value, by which the queues of a topic are batch consume queues."""
 
 
-# Consume-queue extension files, off by default: what does not fit an entry (Java class `ConsumeQueueExt`).
+# Consume-queue extension files, off by default: data that does not fit an entry (Java class
+# `ConsumeQueueExt`).
 #
 # An extension entry has the tags code, the store time and a bit map, the bloom filter of the consumer
 # filters. Its size counts the whole entry, at least 20 bytes; the size -1 ends a file. The consume-queue
@@ -115,7 +116,7 @@ def is_address(tags_code: int) -> bool:
 
 
 def address_of(offset: int) -> int:
-    """Return the tags code that stands for the extension entry at a byte offset."""
+    """Return the tags code that refers to the extension entry at a byte offset."""
     return offset + LOWEST_ADDRESS
 
 

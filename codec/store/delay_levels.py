@@ -15,12 +15,12 @@ _LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class DelayLevels:
-    """The durations of a `messageDelayLevel` text, in ms; `highest` is the number of the last level."""
+    """The durations of a `messageDelayLevel` string, in ms; `highest` is the number of the last level."""
 
     __slots__ = ("delays_ms", "highest")
 
     def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
-        """Parse blank-separated numbers with the units s, m, h and d. Raises ValueError for anything else."""
+        """Parse space-separated numbers with the units s, m, h and d. Raises ValueError for anything else."""
         self.delays_ms = tuple(map(_delay_ms, text.split()))
         self.highest = len(self.delays_ms)
         if not self.delays_ms:

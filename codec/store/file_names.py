@@ -1,7 +1,7 @@
 """Names of store files: the offset of the first byte in 20 digits (Java `UtilAll.offset2FileName`).
 
 Index files are named after the local time of their creation, to the millisecond: `yyyyMMddHHmmssSSS`. The
-folder of a queue is named after its number, and lies in the folder of its topic.
+folder of a queue is named after its number, and is in the folder of its topic.
 """
 
 from __future__ import annotations

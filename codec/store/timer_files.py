@@ -2,10 +2,10 @@
 
 * `timerwheel`: one slot for each second of 14 days. The slot of a time is (time / precision) modulo the
   number of slots; it is in use if its own time is that one.
-* `timerlog/`: one unit of 52 bytes for each message that waits. The units of a slot form a chain, which is
-  read backwards from the last; the first has no previous position. A file ends with a filler unit.
-* `config/timercheck`: how far wheel and log were read and flushed. Java uses the first 56 of 4096 bytes
-  and ignores the others; the last 64 hold a safe point, which says whether log and numbers agree exactly.
+* `timerlog/`: one unit of 52 bytes for each waiting message. The units of a slot form a chain, which is read
+  backwards from the last; the first has no previous position. A file ends with a filler unit.
+* `config/timercheck`: how far wheel and log were read and flushed. Java uses the first 56 of 4096 bytes and
+  ignores the others; the last 64 hold a safe point, which shows whether log and numbers agree exactly.
 
 Times are ms, positions are bytes in the timer log.
 """
@@ -85,8 +85,7 @@ _COVERED: Final = SAFE_POINT.offsets["crc"]
 
 
 class TimerUnit(NamedTuple):
-    """One message that waits. `slot` is the time of its slot; `write_time` the time at which it was put
-    there."""
+    """One waiting message. `slot` is the time of its slot; `write_time` the time at which it was put there."""
 
     position: int
     previous: int
@@ -135,8 +134,9 @@ def encode_unit(unit: TimerUnit) -> bytes:
 
 
 def decode_unit(data: Buffer, at: int, position: int) -> TimerUnit | None:
-    """Read the unit at byte `at` of a file, whose position in the log is `position`. Return None where none
-    is: at the end of the file or of the log."""
+    """Read the unit at byte `at` of a file, whose position in the log is `position`. Return None if there is
+    none, at the end of the file or of the log.
+    """
     if at + UNIT.size > len(data):
         return None
     length, previous, magic, written, delay, offset, size, topic, _ = UNIT.unpack_from(data, at)
@@ -151,7 +151,7 @@ def encode_filler(rest: int) -> bytes:
 
 
 def encode_check_point(known: TimerCheckPoint, *, is_closed: bool) -> bytes:
-    """Return the whole file. `is_closed` says that wheel and log were flushed, too, and change no more."""
+    """Return the whole file. `is_closed` means that wheel and log were also flushed and no longer change."""
     covered = SAFE_POINT.pack(SAFE_POINT_MAGIC, *known[:3], is_closed, 0)[:_COVERED]
     packed = covered + crc32(covered).to_bytes(4, "big")
     content = CHECK_POINT.pack(*known).ljust(SAFE_POINT_AT, b"\0")
@@ -167,8 +167,9 @@ def decode_check_point(data: Buffer) -> TimerCheckPoint:
 
 
 def decode_safe_point(data: bytes) -> bool | None:
-    """Return `is_closed` of the safe point; None if the numbers are not those that were saved with it, as
-    when Java has written them."""
+    """Return `is_closed` of the safe point; None if the numbers are not those saved with it, for example
+    because Java has written them.
+    """
     packed = data[SAFE_POINT_AT : SAFE_POINT_AT + SAFE_POINT.size]
     if len(packed) != SAFE_POINT.size:
         return None
