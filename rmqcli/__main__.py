@@ -18,7 +18,7 @@ from rmqcli.cli.exit_codes import ExitCode
 __all__ = ["main", "run"]
 
 COMPLETE = "__complete"
-"""The command by which completions ask for names (`rmqcli.cli.completing`); no help shows it."""
+"""The command with which completions request names (`rmqcli.cli.completing`); no help shows it."""
 FIRST_PROCESS = 1
 COLLECT_AFTER = 100_000
 """Allocations between collections of the youngest generation; Python's default is 700."""
@@ -37,8 +37,8 @@ def main() -> None:
         code = ExitCode.INTERRUPTED
     code = _flush(code)
     if "_duckdb" in sys.modules:
-        # Threads of a cancelled query may still run, which a normal exit would meet half-way; and DuckDB's
-        # binding would report the objects that are left.
+        # Threads of a cancelled query may still run, which a normal exit would interrupt; and DuckDB's
+        # binding would report the remaining objects.
         sys.stderr.flush()
         os._exit(code)
     gc.freeze()  # saves a last scan when the interpreter exits
@@ -59,8 +59,8 @@ def run(arguments: Sequence[str]) -> ExitCode:
 
 
 def _end_by_signals() -> None:
-    """Let SIGTERM and SIGHUP end this process, unless they are ignored: from the first process of a container, the
-    kernel keeps signals that have no handler, and `docker stop` would kill it after ten seconds.
+    """Let SIGTERM and SIGHUP end this process, unless they are ignored: the kernel does not deliver signals
+    without a handler to the first process of a container, so `docker stop` would kill it after ten seconds.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:

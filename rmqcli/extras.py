@@ -1,4 +1,4 @@
-"""Packages of optional extras: the error if one is not installed, and what they print."""
+"""Packages of optional extras: the error if one is not installed, and control of their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes files that appear as a whole, and says why one cannot be written."""
+"""Writes files that appear only when complete, and reports why one cannot be written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def replace_file(
 
 
 def refuse_existing(out: Path, *, replace: bool) -> None:
-    """Raise FileExistsError for a file that must not be replaced, another OSError where no file can be."""
+    """Raise FileExistsError for a file that must not be replaced, another OSError if no file can be written
+    there.
+    """
     if out.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file with --out", str(out))
     if not out.parent.is_dir():

@@ -1,7 +1,7 @@
-"""An HTTP server on a thread, with bounds on what its peers cost.
+"""An HTTP server on a thread, with limits on the cost of its peers.
 
-A request has READ_SECONDS to arrive, and its answer as many to be taken. There are at most MOST connections:
-of those whose request has not arrived, the one that has waited the longest makes room.
+A request must arrive within READ_SECONDS, and its response must be read in the same time. There are at most
+MOST connections: of those whose request has not arrived, the one that has waited the longest makes room.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Listener(ThreadingMixIn, WSGIServer):
         """Count a connection; return False if there are too many."""
         with self._lock:
             if len(self._open) >= self._most:
-                # Connections that send no request must not keep scrapes out: the oldest one gives way.
+                # Connections that send no request must not keep scrapes out, so the oldest one is closed.
                 oldest = next(iter(self._unread), None)
                 if oldest is None:
                     return False
@@ -81,7 +81,7 @@ class Listener(ThreadingMixIn, WSGIServer):
                 self._end(request)
 
     def arrived(self, request: Any) -> None:
-        """Note that a request has been read."""
+        """Record that a request has been read."""
         with self._lock:
             self._unread.pop(request, None)
 
@@ -104,8 +104,8 @@ class Listener(ThreadingMixIn, WSGIServer):
 
 
 class Answer:
-    """The stream of an answer. Whatever ends it, the peer has disconnected: wsgiref prints a traceback of anything
-    else, such as the end of the time.
+    """The stream of a response. Any end of it is reported as a disconnect, because wsgiref prints a traceback
+    for anything else, such as a timeout.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -144,8 +144,8 @@ class Handler(WSGIRequestHandler):
 
 @asynccontextmanager
 async def open_http(host: str, port: int, app: WSGIApplication) -> AsyncIterator[int]:
-    """Answer requests on a port (0: any) in threads until the block ends. Yield the port. Raise OSError if it is
-    in use.
+    """Handle requests on a port (0: any) in threads until the block ends. Yield the port. Raise OSError if it
+    is in use.
     """
     server = Listener((host, port))
     server.set_app(app)

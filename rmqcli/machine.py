@@ -47,7 +47,7 @@ _own_quota = cache(quota)
 
 def memory(groups: Path = _GROUPS, own_groups: Path = _OWN_GROUPS) -> int:
     """Return the bytes of memory that this process may use: those of the machine, or fewer in a container."""
-    # Windows cannot tell, and has no store.
+    # Windows does not report it, and has no store.
     limits = [
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
     ]
@@ -65,7 +65,7 @@ def _folders(controller: str, groups: Path, own_groups: Path) -> Iterator[Path]:
         if not path or (controllers and controller not in controllers.split(",")):
             continue
         group = PurePosixPath(path)
-        # A container sees its own group as the root, whatever the path says.
+        # A container sees its own group as the root, regardless of the path.
         for folder in {group, *group.parents, PurePosixPath("/")}:
             yield groups / controllers / folder.relative_to("/")
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class _Finder:
     """Finds the modules of rmqcli as Python does without pytest.
 
-    pytest would rewrite the assertions of all of them, because their distribution has a plugin. They hold no
-    tests, and to rewrite the 300 modules of a cluster takes seconds, or a third of its start if it is cached.
+    pytest would rewrite the assertions of all of them, because their distribution has a plugin. They contain
+    no tests, and rewriting the 300 modules of a cluster takes seconds, or a third of its start if it is
+    cached.
     """
 
     @staticmethod

@@ -1,5 +1,6 @@
-"""The folders of this user: the configuration, the cache, and what commands remember between their runs (undo
-files, progress, brokers that were seen)."""
+"""The folders of this user: the configuration, the cache, and the state that commands keep between runs (undo
+files, progress, known brokers).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 NO_HOME = Path("/proc/no-home-folder")
-"""The home folder of a user that has none: nothing is found there, and nobody, not even root, can write there."""
+"""The home folder of a user without one: it is always empty, and nobody, not even root, can write there."""
 
 
 def state_folder() -> Path:
@@ -22,7 +23,8 @@ def user_folder(kind: Literal["config", "cache", "state"], variable: str) -> Pat
         return Path(folder)
     import platformdirs
 
-    # Without HOME, an id that no user has (as in a container) leaves no folder: an error, or "~" in old versions.
+    # Without HOME, an id without a user (as in a container) has no home folder: an error, or "~" in old
+    # versions.
     try:
         found = Path(getattr(platformdirs, f"user_{kind}_dir")("rmq"))
     except RuntimeError:

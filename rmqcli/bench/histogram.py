@@ -84,7 +84,7 @@ Read = Callable[[Mapping[str, Any]], float | None]
 
 
 class NotComparable(Exception):
-    """A document of another benchmark or another load; the text says which."""
+    """A document of another benchmark or another load; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from rmqcli.codec.codes import Perm
 from rmqcli.codec.message import Message
 from rmqcli.codec.message_queue import MessageQueue
 
-# Pulls: an operation is one request for up to BATCH messages, which are there.
+# Pulls: an operation is one request for up to BATCH stored messages.
 #
 # Every queue is read from its first message to its last, and then again. No group is joined, no offset moves.
 
@@ -104,7 +104,7 @@ async def _cursors(consumer: PullConsumer, queues: Sequence[MessageQueue]) -> li
 
 # Round trips: an operation is one message, from the time at which it was due until it has arrived.
 #
-# Every queue is read by a long poll of its own, without a group. A message that does not arrive within the time
+# Every queue is read by a separate long poll, without a group. A message that does not arrive within the time
 # limit of a request after it was stored has failed.
 
 PROPERTY = "rmqBench"
@@ -131,7 +131,7 @@ class Arrivals:
         self._under_way.pop(self._name(number), None)
 
     def arrived(self, name: str | None) -> None:
-        """Note the arrival of the message with this property; ignore messages of others."""
+        """Record the arrival of the message with this property; ignore messages of others."""
         event = self._under_way.get(name or "")
         if event is not None:
             event.set()

@@ -30,8 +30,8 @@ from rmqcli.codec.message_queue import MessageQueue
 
 # The times at which operations are due. Times are seconds after the begin of the run.
 #
-# The load is open: an operation is due at its time whatever became of those before it, and its latency counts
-# from then. A server that stalls is thus charged for every operation that it delays (no coordinated omission).
+# The load is open: an operation is due at its time regardless of earlier ones, and its latency counts from
+# then. A server that stalls is thus charged for every operation that it delays (no coordinated omission).
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Pace:
         return min(limits, default=None)
 
     def over(self, now: float) -> bool:
-        """Return whether it is too late to start an operation."""
+        """Return True if it is too late to start an operation."""
         return self.seconds is not None and now >= self.seconds
 
 

@@ -196,7 +196,7 @@ def _narrowed_group(group: Any, words: Sequence[str]) -> Any:
 
 
 def _may_be_bare(application: typer.Typer, words: Sequence[str]) -> bool:
-    """Return whether the words may belong to the command `run` of a group that leaves its name out."""
+    """Return True if the words may belong to the command `run` of a group, with its name omitted."""
     kind = application.info.cls
     takes_options = isinstance(kind, type) and issubclass(kind, BareGroup)
     return takes_options and all(word.startswith("-") for word in words[:1]) and not asks_for_help(words)

@@ -2,7 +2,7 @@
 
 A command is a function with annotated parameters, some of which may be groups of options. A parameter
 `settings` receives the global options, which are accepted before and after the name of a subcommand (`rmq -n
-X topic list --json`); the last one wins.
+X topic list --json`); the last one takes precedence.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def command(
     """Register a function as a command of `app`.
 
     `example` holds the lines of its examples; `rows` is given if it prints rows; `panels` maps titles of
-    panels in the help to its rarer options, separated by blanks; all other options are shown first, together.
+    panels in the help to its rarer options, separated by spaces; all other options are shown first, together.
     `usage_code` is the exit code for an invalid command line.
     """
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())

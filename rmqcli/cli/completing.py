@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 ASKING = 3.0
-"""Seconds for the answer of a cluster, in the background process."""
+"""Seconds for the reply of a cluster, in the background process."""
 ALTOGETHER = 10.0
-"""Seconds after which that process ends, whatever it is doing."""
+"""Seconds after which that process ends in any case."""
 ASK = "--ask"
 _OPTIONS = {
     "-n": "namesrv",
@@ -57,7 +57,7 @@ def print_names(arguments: Sequence[str]) -> None:
     except Exception:  # a completing shell has nowhere to show an error
         return
     for name in names:
-        # Names come from the cluster: a shell splits at blanks, and a terminal obeys control characters.
+        # Names come from the cluster: a shell splits at spaces, and a terminal obeys control characters.
         if name.isprintable() and not re.search(r"\s", name):
             print(name)
 
@@ -106,7 +106,7 @@ def _renew(kind: str, words: Sequence[str]) -> None:
 
 
 def _given(words: Sequence[str]) -> dict[str, Any]:
-    """Return the options that choose a cluster; the last of a name wins, as in a command."""
+    """Return the options that choose a cluster; the last one of a name takes precedence, as in a command."""
     whole = [word.strip(_QUOTES) for word in _BREAKS.sub(r"\1", "\0".join(words)).split("\0")]
     found: dict[str, Any] = dict(_SWITCHES[word] for word in whole if word in _SWITCHES)
     for name, value in _pairs(whole):
@@ -154,7 +154,7 @@ async def names_of(kind: str, admin: Admin) -> list[str]:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after `seconds`, whatever it is doing."""
+    """Raise TimeoutError in the block after `seconds`, even if it is busy."""
 
     def ring(*_: object) -> None:
         raise TimeoutError
@@ -168,7 +168,7 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-# A file for each cluster and kind of name in the user's cache folder, a name a line.
+# A file for each cluster and kind of name in the user's cache folder, with one name per line.
 #
 # It is in the folder that RMQ_CACHE_DIR names, or in the user's cache folder. The time of its last change is
 # its age.
@@ -180,7 +180,7 @@ KEPT_EMPTY = 10.0
 
 
 def cache_path(kind: str, cluster: str) -> Path:
-    """Return the file for the names of a kind; `cluster` is any text that identifies the cluster."""
+    """Return the file for the names of a kind; `cluster` is any string that identifies the cluster."""
     import hashlib
 
     folder = user_folder("cache", "RMQ_CACHE_DIR")

@@ -4,7 +4,7 @@ The first of these that is set names the name servers: `--namesrv`, `--profile`,
 the profile named by RMQ_PROFILE, the one chosen by `rmq profile use`, the profile `default`, 127.0.0.1:9876.
 
 All settings of a profile take effect if it supplies the name servers, or if `--profile` names it; options of
-the command line override it. A protected profile protects its name servers however they were given.
+the command line override it. A protected profile protects its name servers no matter how they were given.
 """
 
 from __future__ import annotations

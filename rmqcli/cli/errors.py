@@ -202,19 +202,21 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 
 def _decisive(found: list[BaseException]) -> BaseException:
-    # A reader that has left ends the command without a message, whatever else failed with it.
+    # A reader that has left ends the command without a message, regardless of other failures.
     quiet = [leaf for leaf in found if isinstance(leaf, BrokenPipeError)]
     return (quiet or found)[0]
 
 
 def note_end(error: BaseException, lines: Sequence[str]) -> None:
-    """Add what was done before an error or Ctrl-C to its document. The caller then raises the error again."""
+    """Add the work done before an error or Ctrl-C to its document. The caller then raises the error again."""
     for line in lines:
         error.add_note(line)
 
 
 def _notes(error: BaseException) -> list[str]:
-    """Return what `note_end` added to an error, to the errors in its group, and to its causes, without repetitions."""
+    """Return the notes that `note_end` added to an error, to the errors in its group, and to its causes,
+    without repetitions.
+    """
     # The context of an error can be the group that it is in.
     seen: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
@@ -282,7 +284,7 @@ def error_document(
 
 
 POSIX_ONLY = frozenset(("fcntl", "grp", "pwd", "resource", "termios"))
-"""Modules of Python that Windows lacks; those who need them import them."""
+"""Python modules that Windows lacks; code that needs them imports them."""
 
 
 def message_of(error: BaseException) -> str:

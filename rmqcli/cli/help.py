@@ -1,4 +1,4 @@
-"""The help of a command: what most people need fits a screen, the rest follows.
+"""The help of a command: the most important part fits on a screen, the rest follows.
 
 First come the summary, examples, arguments and common options, in 24 lines of 80 columns; options that do not
 fit are listed as "More options". After them come the panels of rarer options and the details,
@@ -27,7 +27,7 @@ Row = tuple[str, str]
 # Patterns as texts, which re compiles when one is first used: most commands use none of them.
 _RANGE = r"(?P<low>[\d.]+<=)?x(?P<sign>[<>]=)(?P<bound>[\d.]+)(?=[];])"
 _NOTHING = r"; (?=\])|\s*\[\]"
-# Nobody expects a negative number of seconds; limits such as 0.001 stand for "more than 0".
+# Nobody expects a negative number of seconds; limits such as 0.001 mean "more than 0".
 _LEAST = {"0": "", "0.0": "", "0.001": "more than 0"}
 
 

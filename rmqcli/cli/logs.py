@@ -20,7 +20,7 @@ _CLIENT = "rmqcli.client"
 
 
 class Escaped(logging.Formatter):
-    """Formats a record with its traceback; neither its text nor that of an error can forge a line."""
+    """Formats a record with its traceback; neither its message nor that of an error can forge a line."""
 
     def formatException(self, ei: Any) -> str:
         return printable(super().formatException(ei))
@@ -43,7 +43,7 @@ class OneLine(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Passes the same text once in `seconds`."""
+    """Passes the same text at most once in `seconds`."""
 
     def __init__(self, seconds: float = REPEAT_SECONDS) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ import typer
 from rmqcli.grammar.values import GrammarError, local_path
 
 _NAMES = frozenset({"TOPIC", "TOPIC...", "GROUP", "FROM", "TO", "KEY", "ID"})
-"""Metavars of texts that are never empty: "" comes from an unset shell variable."""
+"""Metavars of strings that are never empty: "" comes from an unset shell variable."""
 _CONVERT: Mapping[object, Callable[[Any], Any]] = {
     str: str,
     int: int,

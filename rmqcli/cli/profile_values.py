@@ -1,6 +1,7 @@
 """The values in a file of profiles, and their text as TOML.
 
-They stand apart because they are msgspec structs, which a command that reads no profile does not import.
+This is a separate module because they are msgspec structs, which a command that reads no profile does not
+import.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return f"Profile({self.namesrv!r}, access_key={self.access_key!r})"
 
     def __post_init__(self) -> None:
-        """Raise ValueError, to which msgspec adds the position, for values that no command could use."""
+        """Raise ValueError, to which msgspec adds the position, for values that commands cannot use."""
         if not self.namesrv.strip():
             raise ValueError("namesrv is empty")
         if self.timeout is not None and not self.timeout > 0:
@@ -75,7 +76,7 @@ def _fields(profile: Profile) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """Return the TOML of a text, number, truth value or table of texts; JSON values are also valid TOML."""
+    """Return the TOML of a string, number, boolean or table of strings; JSON values are also valid TOML."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value, ensure_ascii=True)

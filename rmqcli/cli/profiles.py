@@ -2,7 +2,7 @@
 
 `profiles.toml` is in the user's configuration folder, or in the folder that `RMQ_CONFIG_DIR` names. It has a
 table `[profiles.NAME]` for each profile, and `current = "NAME"` for the one in use. It may be edited by hand;
-the commands rewrite it as a whole. Only its owner may read it: it may hold keys.
+the commands rewrite it as a whole. Only its owner may read it, because it may contain keys.
 """
 
 from __future__ import annotations

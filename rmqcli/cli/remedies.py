@@ -1,7 +1,7 @@
 """Remedies for an error: names similar to one that does not exist, and the source of an address.
 
-Names come from the cluster, which is queried once more, with a short time limit; without an answer there is
-no suggestion.
+Names come from the cluster, which is queried once more, with a short time limit; without a reply, there is no
+suggestion.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def reaching_remedy(error: BaseException, settings: Settings) -> str:
 
 
 def home_remedy(error: BaseException) -> str:
-    """Return what to set where this user has no home folder."""
+    """Return the variable to set if this user has no home folder."""
     at = str(getattr(error, "filename", None) or "")
     if not at.startswith(str(NO_HOME)):
         return ""
@@ -134,7 +134,7 @@ def _known(kind: str, settings: Settings) -> Collection[str]:
 
 
 def _asked(ask: Callable[[Admin], Awaitable[T]], settings: Settings) -> T | None:
-    """Return the answer of the cluster; None if it takes longer than SECONDS."""
+    """Return the reply of the cluster; None if it takes longer than SECONDS."""
     from rmqcli.cli.running import run_async
 
     quiet = Settings(settings.given._replace(verbose=False, timeout=SECONDS))

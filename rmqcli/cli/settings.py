@@ -19,7 +19,7 @@ COLORS = frozenset((None, "auto", "always", "never"))
 class Given(NamedTuple):
     """Global options given so far, by level of the command line; None: not given.
 
-    `profile_account` is no option: the account of the profile comes before that of the environment.
+    `profile_account` is not an option: the account of the profile comes before that of the environment.
     """
 
     namesrv: str | None = None
@@ -105,7 +105,7 @@ class Settings(NamedTuple):
 
     @property
     def color(self) -> bool:
-        """True if texts for people are colored; tab-separated lines and JSON never are."""
+        """True if text for people is colored; tab-separated lines and JSON never are."""
         if self.given.color in ("always", "never"):
             return self.given.color == "always"
         return self.tty and not os.environ.get("NO_COLOR")
@@ -207,12 +207,12 @@ class Settings(NamedTuple):
         return found
 
     def group(self, given: str | None) -> str | None:
-        """Return the consumer group of a command: that of its option, else that of the profile."""
+        """Return the consumer group of a command: that of its option, otherwise that of the profile."""
         profile = self.endpoint.profile if given is None else None
         return given if profile is None else profile.group
 
     def address_map(self, endpoint: Endpoint) -> dict[str, str]:
-        """Other addresses to connect to: the rules of the profile, then those of `--map`."""
+        """Return the replacement addresses for connections: the rules of the profile, then those of `--map`."""
         from rmqcli.cli.endpoints import parse_map
 
         known = {} if endpoint.profile is None else endpoint.profile.map

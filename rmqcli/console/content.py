@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Shown(NamedTuple):
-    """A body in one of its forms; `text` is None if it is hidden. `note` says what is not shown."""
+    """A body in one of its forms; `text` is None if it is hidden. `note` describes the hidden part."""
 
     form: str
     text: str | None
@@ -54,7 +54,7 @@ class Content(NamedTuple):
         if form == "json":
             try:
                 value = msgspec.json.decode(body)
-                # The text of the body itself: a value that is decoded and encoded may differ in its numbers.
+                # The original text of the body: decoding and encoding a value may change its numbers.
                 whole = _encode(_masked_values(value)) if self.is_masked else body
                 return msgspec.json.format(whole, indent=2).decode(), ""
             except (msgspec.DecodeError, RecursionError):
@@ -86,12 +86,12 @@ class Content(NamedTuple):
 
 
 def masked(text: str) -> str:
-    """Return a text of the same shape: `Ann Lee, 4711` becomes `Xxx Xxx, 9999`."""
+    """Return text of the same shape: `Ann Lee, 4711` becomes `Xxx Xxx, 9999`."""
     return _LOWER.sub("x", _UPPER.sub("X", _DIGIT.sub("9", text)))
 
 
 def _masked_values(value: Any) -> Any:
-    """Return a value of JSON with masked texts and numbers; names stay."""
+    """Return a JSON value with masked strings and numbers; names are kept."""
     match value:
         case dict():
             return {name: _masked_values(one) for name, one in value.items()}

@@ -1,4 +1,4 @@
-"""The view of a group: its lag, owners, clients, and what the doctor says; and that of its dead letters."""
+"""The views of a group (its lag, owners, clients, and the doctor's findings) and of its dead letters."""
 
 from __future__ import annotations
 

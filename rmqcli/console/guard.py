@@ -1,7 +1,7 @@
-"""The rules for requests that get a page: they name this server, and have the token if there is one.
+"""The rules for requests: they must name this server, and contain the token if there is one.
 
-A page of another site can make a browser ask an address of this machine, even under that site's own name
-(DNS rebinding). Such a request has a name in Host that is not ours; an address of digits cannot be rebound.
+A page of another site can make a browser send requests to this machine, even under that site's own name (DNS
+rebinding). Such a request has a name in Host that is not ours; an address of digits cannot be rebound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Guard(NamedTuple):
     token: str | None = None
 
     def refusal(self, environ: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return a status and a text, None for a request to answer."""
+        """Return a status and a text for a refusal, None for an accepted request."""
         if not self._is_ours(str(environ.get("HTTP_HOST", ""))):
             return "421 Misdirected Request", "This name is not one of the console: use its address."
         # Another site may link here, but neither read nor load anything.

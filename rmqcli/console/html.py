@@ -26,7 +26,7 @@ def script() -> bytes:
 
 
 def sheet() -> bytes:
-    """Return the style sheet of the report, and what the console adds."""
+    """Return the style sheet of the report, with the additions of the console."""
     return style().encode() + files("rmqcli.console").joinpath("console.css").read_bytes()
 
 
@@ -107,5 +107,5 @@ def _field(one: Field, wrong: str) -> str:
 
 
 def _value(text: str) -> str:
-    """Return a value of a form as it is, except what no document can carry."""
+    """Return a value of a form unchanged, except for characters that no document can contain."""
     return escape("".join(one for one in text if one.isprintable() or one == " "))

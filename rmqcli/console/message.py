@@ -1,4 +1,4 @@
-"""The view of a message: its body and properties, who consumed it, and its trace."""
+"""The view of a message: its body and properties, its consumers, and its trace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A message with the shown part of its body, whose size was `size`. Errors are texts."""
+    """A message with the shown part of its body, whose size was `size`. Errors are strings."""
 
     message: MessageExt
     size: int

@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A search in a topic. `range` is a text of the grammar, parsed as of now."""
+    """A search in a topic. `range` is a string of the grammar, parsed as of now."""
 
     topic: str
     key: str = ""
@@ -109,7 +109,7 @@ _HEADINGS = (
 
 
 def blocks_of(found: Found, *, empty: str) -> list[Block]:
-    """Return the table of messages, the newest first, and what it lacks."""
+    """Return the table of messages, the newest first, and a note on what is missing."""
     blocks: list[Block] = []
     if found.rows:
         left_out = f"There may be more: at most {MAX_MESSAGES} are shown." if found.is_cut else ""

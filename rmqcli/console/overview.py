@@ -28,13 +28,13 @@ from rmqcli.report.page import Block, Cell, Heading, Section, Table, Text, Tile,
 from rmqcli.top.board import Board, Row, chosen
 
 DOCTOR_SECONDS = 30.0
-"""The age up to which findings of the doctor are shown again: it asks every server."""
+"""The age up to which findings of the doctor are reused, because it queries every server."""
 MAX_FINDINGS = 10  # about groups without a client
 TREND = [Heading("Trend", "over the last five minutes"), *cells.numbers("Change/s", "To zero")]
 
 
 async def overview(console: Console, text: str = "") -> View:
-    """Return the view; tables have the names that contain a text."""
+    """Return the view; tables have the names that contain a string."""
     live = console.live
     await live.poll()
     found: list[Finding] = []

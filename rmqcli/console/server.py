@@ -1,4 +1,4 @@
-"""Answers requests: the views, the style sheet, the script, and the stream that tells of polls.
+"""Responds to requests: the views, the style sheet, the script, and the stream that announces polls.
 
 Views are read in the trio run of the console and written in the thread of their request.
 """
@@ -124,7 +124,7 @@ class App:
         return self._view(start, path, given)
 
     def _welcome(self, environ: Mapping[str, Any], start: StartResponse, given: Given) -> Iterable[bytes]:
-        """Keep the token in a cookie, and lead to the same address without it."""
+        """Store the token in a cookie, and redirect to the same address without it."""
         rest = urlencode({name: value for name, value in given.items() if name != "token"})
         # A path of two slashes would be the address of another server.
         where = quote("/" + str(environ["PATH_INFO"]).lstrip("/"), errors="replace") + (
@@ -197,7 +197,9 @@ def _whole(start: StartResponse, status: str, kind: str, body: bytes) -> list[by
 
 @asynccontextmanager
 async def open_console(host: str, port: int, console: Console, guard: Guard) -> AsyncIterator[int]:
-    """Answer requests on a port (0: any) until the block ends. Yield the port. Raise OSError if it is in use."""
+    """Respond to requests on a port (0: any) until the block ends. Yield the port. Raise OSError if it is in
+    use.
+    """
     app = App(console, guard, trio.lowlevel.current_trio_token())
     async with open_http(host, port, app) as bound, trio.open_nursery() as nursery:
         nursery.start_soon(console.live.run)

@@ -1,7 +1,7 @@
 """The state that all viewers share: the poll of the cluster, and readings of topics, messages and groups.
 
-However many viewers there are, the cluster is asked once in an interval for each thing that somebody looks
-at, and not at all while nobody looks.
+Regardless of the number of viewers, the cluster is queried once per interval for each viewed object, and not
+at all without viewers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rmqcli.top.loads import KINDS
 T = TypeVar("T")
 
 READ_SECONDS = 20.0
-"""The longest time for a reading; a poll of a large cluster may take three times as long."""
+"""The maximum duration of a reading; a poll of a large cluster may take three times as long."""
 MAX_KEPT = 64  # readings
 AT_ONCE = 4  # readings, besides the poll
 MAX_VIEWERS = 32
 """Viewers whose page is kept up to date. Each one holds a thread."""
-WAIT_SECONDS = 15.0  # until a viewer hears that there is nothing new, which shows whether it is still there
-RECOVERED_SECONDS = 60.0  # for which the end of an outage is told
+WAIT_SECONDS = 15.0  # until a viewer is notified that nothing is new, to see whether it is connected
+RECOVERED_SECONDS = 60.0  # for which the end of an outage is shown
 
 
 class TooSlow(Exception):
@@ -45,7 +45,7 @@ class _Entry:
 
 
 class Readings:
-    """The latest readings by key. Those who ask meanwhile wait for the same one; errors are shared, too."""
+    """The latest readings by key. Concurrent requests wait for the same reading, and also share its errors."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -83,7 +83,7 @@ class Readings:
 
 
 class Outage(NamedTuple):
-    """The time since when (epoch ms) the cluster cannot be read, and why."""
+    """The time (epoch ms) since which the cluster cannot be read, and the reason."""
 
     since_ms: int
     why: str
@@ -109,7 +109,9 @@ class Live:
 
     @property
     def is_recovered(self) -> bool:
-        """True for a minute after an outage, by the last poll: requests are answered in threads, without a clock."""
+        """True for a minute after an outage, as of the last poll, because requests are handled in threads,
+        without a clock.
+        """
         at, recovered = self.read_ms, self.recovered_ms
         return at is not None and recovered is not None and at - recovered < RECOVERED_SECONDS * 1000
 
@@ -123,8 +125,8 @@ class Live:
             await trio.sleep_until(began + max(self.interval, 2 * took))
 
     async def poll(self) -> None:
-        """Poll unless the last poll is younger than the interval. While a poll runs, the figures of the last
-        one have to do.
+        """Poll unless the last poll is more recent than the interval. While a poll runs, the figures of the
+        last one are used.
         """
         if self._polling.locked() and self.number:
             return
@@ -185,8 +187,8 @@ class Live:
             self._wanted = trio.Event()
 
     async def after(self, number: int) -> int | None:
-        """Wait for a poll after `number`, and return the number of the last one, which is the same one
-        after WAIT_SECONDS. None: the console ends.
+        """Wait for a poll after `number`, and return the number of the last one, which is unchanged after
+        WAIT_SECONDS. None: the console ends.
         """
         if number == self.number and not self._is_closed:
             with trio.move_on_after(WAIT_SECONDS), suppress(trio.BrokenResourceError):
@@ -194,6 +196,6 @@ class Live:
         return None if self._is_closed else self.number
 
     def close(self) -> None:
-        """Let all viewers go."""
+        """Release all viewers."""
         self._is_closed = True
         self._changed.set()

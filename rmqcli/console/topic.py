@@ -19,7 +19,7 @@ _WRONG = (GrammarError, InvalidInput, QueueNotFound, QueueNotPermitted)
 
 
 async def topic(console: Console, wanted: Wanted) -> View:
-    """Return the view. Raise ClientError if the topic is not known or no broker of it answers."""
+    """Return the view. Raise ClientError if the topic is unknown or none of its brokers replies."""
     live = console.live
     await live.poll()
     failures: dict[str, ClientError] = {}

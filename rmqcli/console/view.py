@@ -1,4 +1,4 @@
-"""A view: what one address of the console shows, without markup."""
+"""A view: the content of one address of the console, without markup."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`findings` is None where nothing is checked. `is_live`: it changes with the polls."""
+    """`findings` is None if nothing is checked. `is_live`: it changes with the polls."""
 
     kind: str
     name: str
@@ -57,8 +57,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The cluster and what is shared about it. `where` names its name servers, `words` are the options of a
-    command for it.
+    """The cluster and its shared state. `where` names its name servers, `words` are the options of a command
+    for it.
     """
 
     admin: Admin

@@ -1,1 +1,1 @@
-"""Copies of topics, within a cluster or to another one, that continue where they ended."""
+"""Copies of topics, within a cluster or to another one, that continue where they stopped."""

@@ -1,9 +1,9 @@
 """Copies queues: reads each in order, sends what it read, and counts it only when the target has confirmed.
 
 Each queue is copied in rounds, one for each pull. A round ends when all its messages are confirmed; only then
-`next` moves. After a request without a reply, and after a kill, the target is read from where the round
-began: what is there is not sent again. A request can still be carried out after that; such messages are twice
-in the target, and are counted at the end of the run, or after `LATE_S`.
+`next` moves. After a request without a reply, and after a kill, the target is read from the beginning of the
+round: messages found there are not sent again. A request can still be carried out after that; such messages
+are in the target twice, and are counted at the end of the run, or after `LATE_S`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ class Copier:
         self._workers = trio.CancelScope()
 
     async def prepare(self, sources: Sequence[MessageQueue]) -> None:
-        """Choose the queues of the target, and find what a killed run has sent. Raises QueuesDiffer."""
+        """Choose the queues of the target, and find the messages that a killed run has sent. Raises
+        QueuesDiffer.
+        """
         targets = await self._sink.message_queues(self._job.to_topic)
         self._route = self._routed(sources, targets)
         for queue in targets:
@@ -325,7 +327,7 @@ class Copier:
             missing = max(0, following - offset)
             if missing:
                 self._tell(f"{queue}: {gone(offset, following)}")
-        # With a filter, a pull of N messages looks at more than N offsets.
+        # With a filter, a pull of N messages covers more than N offsets.
         kept = [
             message
             for message in result.messages
@@ -335,14 +337,16 @@ class Copier:
         return _Piece(kept, following if end is None else min(following, end), missing)
 
     def _is_over(self, queue: MessageQueue, what: str, error: ClientError, since: float) -> bool:
-        """Report trouble, and return whether the queue has waited long enough for its end."""
+        """Report a problem, and return True if the queue has waited long enough to end."""
         if not self._plan.follow and trio.current_time() - since >= PATIENCE_S:
             return True
         self._outages.failed(what, queue, error)
         return False
 
     async def _round(self, queue: MessageQueue, piece: _Piece) -> None:
-        """Copy one piece, and move `next` as far as all is confirmed. Raises the error that prevents the rest."""
+        """Copy one piece, and move `next` past all confirmed messages. Raises the error that prevents the
+        rest.
+        """
         there = self._there.setdefault(queue, {})
         placed: dict[int, Place] = {}
         waiting: dict[MessageQueue, list[MessageExt]] = {}
@@ -358,7 +362,7 @@ class Copier:
             elif waiting:
                 await self._send_all(queue, waiting, placed)
         except ClientError:
-            # What is confirmed after a message that is not will be found when the copy is continued.
+            # Messages confirmed after an unconfirmed one will be found when the copy is continued.
             left = min((one.queue_offset for messages in waiting.values() for one in messages), default=0)
             self._settle(queue, piece._replace(next=max(left, self._state.sources[queue].next)), placed)
             raise
@@ -417,7 +421,7 @@ class Copier:
         messages: list[MessageExt],
         placed: dict[int, Place],
     ) -> None:
-        """Take out of `messages` those that the broker has stored without a reply."""
+        """Remove from `messages` those that the broker has stored without a reply."""
         found: dict[int, Place] = {}
         async for mark, offset in self._marks(target, begin, await self._tail.max_offset(target)):
             if mark.queue == queue:
@@ -457,7 +461,7 @@ class Copier:
         messages: list[MessageExt],
         placed: dict[int, Place],
     ) -> None:
-        """Send messages to one queue in order; move from `messages` to `placed` what is confirmed."""
+        """Send messages to one queue in order; move confirmed ones from `messages` to `placed`."""
         copy, how, topic = self._state.copy, self._job.queues, self._job.to_topic
         ready = [copied(one, topic, Mark(copy, how, queue, one.queue_offset)) for one in messages]
         most = 0 if self._plan.rate is None else max(1, int(self._plan.rate))
@@ -468,7 +472,7 @@ class Copier:
             except (BrokerRefused, InvalidRequest) as error:
                 if len(part) == 1 or isinstance(error, BrokerBusy):
                     raise
-                for one in part:  # only what is refused must stay
+                for one in part:  # only refused messages must stay
                     await send([one])
                 return
             for place, done in enumerate(messages[: len(part)]):

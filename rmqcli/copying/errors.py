@@ -1,4 +1,4 @@
-"""Errors of copies; each message is one line that names the object and, where there is one, the remedy."""
+"""Errors of copies; each message is one line that names the object and, if there is one, the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copied message: what it keeps of the original, and the property that says where it came from."""
+"""A copied message: the parts kept from the original, and the property that records its origin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
 
 def mark_of(message: MessageExt) -> Mark | None:
-    """Return the mark of a message; None if it is no copy."""
+    """Return the mark of a message; None if it is not a copy."""
     parts = message.properties.get(COPIED_FROM, "").split(" ")
     if len(parts) != 6 or not (parts[4].isdecimal() and parts[5].isdecimal()):
         return None
@@ -41,7 +41,7 @@ def mark_of(message: MessageExt) -> Mark | None:
 def copied(original: MessageExt, topic: str, mark: Mark) -> Message:
     """Return the message to send to `topic`.
 
-    Times of the first original stay, and so does the id by which the message is known.
+    Times of the first original are kept, as is the id of the message.
     """
     kept = {name: value for name, value in original.properties.items() if name not in DROPPED}
     times = {BORN: str(original.born_timestamp), STORED: str(original.store_timestamp)}

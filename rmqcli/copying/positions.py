@@ -47,7 +47,7 @@ async def translated(
     """Translate the next offsets of a group to the queues of `topic`.
 
     `behind_ms`: how far clocks of the target are behind those of the source, if they are. A queue is left out
-    if it holds the copies of a queue without an offset of the group, or if nothing tells the time.
+    if it holds the copies of a queue without an offset of the group, or if the time is unknown.
     """
     found: list[Translated] = []
     time: int | None = None
@@ -124,7 +124,7 @@ async def _origin(
 async def _offset_of_copy(target: Reader, queue: MessageQueue, origin: Mark, at: int) -> int:
     """Return the offset of the first copy of a message at offset `at` or later; the end if there is none.
 
-    Messages near it that are no copies are not consumed yet, either.
+    Messages near it that are not copies are not consumed yet, either.
     """
 
     def is_meant(message: MessageExt) -> bool | None:

@@ -1,8 +1,8 @@
 """The progress of a copy: one small file, replaced as a whole.
 
 It may be older than the copies: at and after the offset `floor` of each queue of the target are all copies of
-messages that `next` does not cover. A run that continues reads the target from there, finds by their marks
-what a killed run had sent, and does not send it again.
+messages that `next` does not cover. A run that continues reads the target from there, identifies by their
+marks the messages that a killed run had sent, and does not send them again.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
     where: str | None = None
 
     def differs(self, other: Job) -> str | None:
-        """Return what differs, with both values; None if both are the same job."""
+        """Return the differences, with both values; None if both are the same job."""
         for name in self.__struct_fields__:
             ours, theirs = getattr(self, name), getattr(other, name)
             same = ours == theirs
@@ -163,7 +163,7 @@ class Progress:
         if self.path.exists():
             self._descriptor = os.open(self.path, os.O_RDONLY)
             self._lock(self.path)
-            # Again, under the lock: another process may have written the file since.
+            # Again, under the lock, because another process may have written the file in the meantime.
             self._read(self.path)
         return self
 

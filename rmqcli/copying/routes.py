@@ -1,4 +1,4 @@
-"""The queues that copies go to."""
+"""The queues to which copies are sent."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def route_of(
 ) -> Route:
     """Return the function that chooses the queue of a message that was read from a queue.
 
-    KEEP pairs the queues; `known` pairs stay. HASH uses the message group (5.x) or else the first key, so
-    that messages with equal keys share a queue; messages without one keep the order of their queue. Raises
+    KEEP pairs the queues; `known` pairs are kept. HASH uses the message group (5.x), otherwise the first key,
+    so that messages with equal keys share a queue; messages without one keep the order of their queue. Raises
     QueuesDiffer.
     """
     sources, targets = sorted(sources), sorted(targets)
@@ -47,8 +47,8 @@ def paired(
 ) -> dict[MessageQueue, MessageQueue]:
     """Return the queue of the target for each one of the source.
 
-    It is that of the same broker and number if all have one, else the one at the same place of the sorted
-    list. Raises QueuesDiffer.
+    It is that of the same broker and number if all have one, otherwise the one at the same position in the
+    sorted list. Raises QueuesDiffer.
     """
     if len(sources) != len(targets):
         raise QueuesDiffer(

@@ -54,7 +54,7 @@ DROPPED: Final = TIMERS | frozenset(
 
 
 def origin_topic(letter: MessageExt) -> str | None:
-    """Return the topic that the message was sent to; None if its properties do not name it."""
+    """Return the topic to which the message was sent; None if its properties do not name it."""
     return next((topic for name in _ORIGIN_TOPICS if (topic := letter.properties.get(name))), None)
 
 
@@ -66,7 +66,9 @@ def ids(letter: MessageExt) -> frozenset[str]:
 
 
 def identity(letter: MessageExt) -> str:
-    """Return a text that identifies this letter uniquely, even after its topic was deleted and created again."""
+    """Return a string that identifies this letter uniquely, even after its topic was deleted and created
+    again.
+    """
     return f"{letter.offset_msg_id}@{letter.store_timestamp}"
 
 
@@ -101,7 +103,7 @@ class Selection:
         return self == Selection()
 
     def accepts(self, letter: MessageExt) -> bool:
-        """Return whether a letter of the range is selected."""
+        """Return True if a letter of the range is selected."""
         return (
             (not self.keys or not self.keys.isdisjoint(letter.keys))
             and (not self.wanted_ids or not self.wanted_ids.isdisjoint(ids(letter)))

@@ -1,5 +1,5 @@
-"""The dead letters of a group: reads them, sends them back, or marks them as dropped. A journal records what
-was done.
+"""The dead letters of a group: reads them, sends them back, or marks them as dropped, and records this in a
+journal.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Journal:
         except BlockingIOError:
             os.close(self._descriptor)
             raise JournalError(f"{self.path} is in use: another rmq works on these dead letters") from None
-        # Again, under the lock: another process may have written to the file since.
+        # Again, under the lock, because another process may have written to the file in the meantime.
         self._read()
         self._end_torn_line()
         return self
@@ -214,7 +214,7 @@ class Letters:
         return found
 
     async def _refusal(self, topic: str) -> str | None:
-        """Return why a topic cannot be sent to. A producer would create one that does not exist."""
+        """Return the reason why a topic cannot be sent to. A producer would create a missing topic."""
         if topic == UNKNOWN_TOPIC:
             return "no property names their topic"
         try:

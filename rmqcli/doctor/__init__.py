@@ -1,3 +1,3 @@
-"""Diagnoses a cluster: a survey queries everything at once, checks judge the answers, a probe sends a
+"""Diagnoses a cluster: a survey queries everything at once, checks judge the replies, a probe sends a
 message.
 """

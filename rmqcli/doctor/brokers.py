@@ -14,9 +14,9 @@ from rmqcli.doctor.reaching import advice, is_local, kind_of, remedy_of
 from rmqcli.doctor.survey import Reading, Seat, Survey
 from rmqcli.render.text import duration, listed, size
 
-# Checks of the figures that a broker gives of itself (GET_BROKER_RUNTIME_INFO): does it keep up.
+# Checks of the figures that a broker reports about itself (GET_BROKER_RUNTIME_INFO): whether it keeps up.
 #
-# A figure that a broker does not give, as of another version, is not judged.
+# A figure that a broker does not report, for example because of its version, is not judged.
 
 MIB = 1 << 20
 BEHIND, FALLEN_BEHIND = 16 * MIB, 256 * MIB
@@ -166,7 +166,7 @@ def slaves(survey: Survey) -> Iterator[Finding]:
 
 
 def _rests(table: Mapping[str, str]) -> bool:
-    """Return whether a broker reports that it stored nothing in the last minute: putTps is over 10 s, 1 and
+    """Return True if a broker reports that it stored nothing in the last minute: putTps is over 10 s, 1 and
     10 min.
     """
     rates = table.get("putTps", "").split()

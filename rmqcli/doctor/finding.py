@@ -11,7 +11,7 @@ from rmqcli.render.text import number_ranges
 
 
 class Status(StrEnum):
-    """WARN: it works, but not for everybody, or not for long. SKIP: it could not be checked."""
+    """WARN: it works, but not for everyone, or not for long. SKIP: it could not be checked."""
 
     OK = "ok"
     WARN = "warn"
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 
 def worst(findings: Sequence[Finding]) -> Status:
-    """Return FAIL or WARN if there is one, else OK."""
+    """Return FAIL or WARN if there is one, otherwise OK."""
     found = {finding.status for finding in findings}
     return next((status for status in (Status.FAIL, Status.WARN) if status in found), Status.OK)
 

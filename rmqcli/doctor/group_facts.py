@@ -67,7 +67,7 @@ def waiting_in(offsets: OffsetWrapper, held: ProcessQueueInfo | None = None) -> 
 
 
 def is_divided(found: Members) -> bool:
-    """Return whether the committed offsets are meaningful: in a broadcasting group, each client has its own."""
+    """Return True if the committed offsets are meaningful: in a broadcasting group, each client has its own."""
     return found.connection is None or found.connection.message_model != MessageModel.BROADCASTING
 
 
@@ -82,7 +82,7 @@ def owners_of(found: Members) -> dict[MessageQueue, tuple[str, ProcessQueueInfo]
 
 
 def reports(found: Members) -> bool:
-    """Return whether the holders of the queues are known: pull and pop consumers need not report them."""
+    """Return True if the holders of the queues are known: pull and pop consumers need not report them."""
     reporting = found.connection is None or found.connection.consume_type == ConsumeType.CONSUME_PASSIVELY
     return reporting or bool(owners_of(found))
 
@@ -420,9 +420,7 @@ def _name_servers(found: Members) -> Iterator[Finding]:
 
 
 def clocks(found: Members) -> Iterator[Finding]:
-    """Check that no client's clock is ahead: a broker ignores subscriptions that are older than the ones it
-    has.
-    """
+    """Check that no client's clock is ahead: a broker ignores subscriptions older than the ones that it has."""
     for client, state in found.states.items():
         times = [data.sub_version for data in state.subscription_set]
         started = state.properties.get("PROP_CONSUMER_START_TIMESTAMP", "")

@@ -59,7 +59,7 @@ def alike(group: str, states: Mapping[str, ConsumerRunningInfo]) -> Iterator[Fin
         return
     for one in unlike:
         having = sorted(client for client, own in subscribed.items() if one in own)
-        # a text means different things as a list of tags and as SQL92
+        # an expression has different meanings as a list of tags and as SQL92
         kind = f" ({one[2]})" if any(same[:2] == one[:2] and same != one for same in every) else ""
         text = f"{one[0]} {one[1]!r}{kind} is subscribed to by {', '.join(having)} only"
         fix = "give all clients of the group the same subscriptions, or use two groups"

@@ -38,7 +38,7 @@ def advice(address: str) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Return whether an address is one of this machine only."""
+    """Return True if an address belongs only to this machine."""
     return kind_of(address) == "loopback"
 
 

@@ -111,8 +111,8 @@ def _unlike(topic: str, routes: Mapping[str, TopicRouteData | ClientError]) -> I
 
 
 def _on_one_broker(survey: Survey, server: str, found: TopicRouteData) -> Iterator[Finding]:
-    """Find a topic that exists on one broker only: one that its first message created remains on the broker
-    that got the message, because producers learn of no other broker.
+    """Find a topic that exists on only one broker: a topic created by its first message remains on the broker
+    that got the message, because producers know no other broker.
     """
     holders = {data.broker_name: data.cluster for data in found.broker_datas}
     masters = {
@@ -247,7 +247,7 @@ async def _round_trip(admin: Admin, queue: MessageQueue, found: list[Finding]) -
 
 
 async def _read(admin: Admin, queue: MessageQueue, offset: int, msg_id: str) -> bool:
-    """Return whether the message comes back; a queue entry may follow its message by some milliseconds."""
+    """Return True if the message comes back; a queue entry may follow its message by a few milliseconds."""
     async with PullConsumer(instance=admin.instance) as consumer:
         for _ in range(TRIES):
             result = await consumer.pull(queue, offset)

@@ -29,11 +29,12 @@ from rmqcli.files import replace_file
 from rmqcli.render.text import duration
 from rmqcli.state import state_folder
 
-# Brokers that were registered at an earlier look.
+# Brokers that were registered during an earlier survey.
 #
-# A name server forgets a broker that is killed at once, with its topics: what is registered and answers may be
-# half of a cluster. So each look at a cluster leaves what it saw in a file of the state folder, and a broker
-# that is missing at a later one is lost, until FORGOTTEN_MS after it was seen last.
+# A name server immediately forgets a killed broker and its topics, so the brokers that are registered and
+# reply may be half of a cluster. Each survey of a cluster therefore records the brokers in a file of the
+# state folder, and a broker that is missing from a later survey counts as lost, until FORGOTTEN_MS after it
+# was last seen.
 
 FORGOTTEN_MS = 86_400_000
 """The time for which a broker that is no longer registered counts as lost: a day."""
@@ -59,7 +60,7 @@ class LostBroker(msgspec.Struct, frozen=True):
         return self.label.partition(":")[0]
 
     def told(self, now_ms: int) -> str:
-        """Return what is known of the broker, as the end of a sentence."""
+        """Return the known facts about the broker, as the end of a sentence."""
         return (
             f"is no longer registered; {duration((now_ms - self.seen) / 1000)} ago it was, at {self.address}"
         )
@@ -90,7 +91,7 @@ class Seen:
         return [one for _, one in sorted(self._brokers.items())]
 
     def missing(self, places: Mapping[str, Place], now_ms: int) -> list[LostBroker]:
-        """Note the registered brokers, and return those that are no longer registered.
+        """Record the registered brokers, and return those that are no longer registered.
 
         If a slave has become the master, its label is no longer registered; it is returned with the address
         of the former master, which is the lost one.
@@ -108,7 +109,7 @@ class Seen:
         return lost
 
     def note(self, places: Mapping[str, Place], now_ms: int) -> None:
-        """Note the registered brokers, and forget all others: the expected number is present."""
+        """Record the registered brokers, and forget all others, because the expected number is present."""
         self._brokers = {label: LostBroker(label, *place, now_ms) for label, place in places.items()}
 
 
@@ -180,7 +181,7 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class GroupSurvey:
     """A group: its settings by broker, its clients (None: none is connected), their states by client id;
-    `members` has all that is known of it.
+    `members` has everything known about it.
     """
 
     name: str

@@ -3,7 +3,7 @@
 All of these produce one schema. Requires the extra `export` (NumPy, PyArrow), and for Spark the extra
 `spark`. The source of an export is never changed. Files are written under temporary names and renamed when
 they are complete; `_SUCCESS` comes last. `manifest.json` in `_NAME.rmq` next to the folder lists the content,
-and where a resumed export continues.
+and the position at which a resumed export continues.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class LayoutError(ExportError):
 
 
 class SourceError(ExportError):
-    """A store folder cannot be read from here, or cannot be told apart from another one."""
+    """A store folder cannot be read from here, or cannot be distinguished from another one."""
 
 
 class MasterError(ExportError):
@@ -32,11 +32,11 @@ class SchemaError(ExportError):
 
 
 class RegistryError(ExportError):
-    """The schema registry refused, or is none."""
+    """The schema registry refused, or the address is not that of a registry."""
 
 
 class RegistryDenied(RegistryError):
-    """The credentials for the schema registry are missing, wrong or not sufficient."""
+    """The credentials for the schema registry are missing, wrong or insufficient."""
 
 
 class RegistryUnreachable(RegistryError):
@@ -44,7 +44,7 @@ class RegistryUnreachable(RegistryError):
 
 
 class DecodeError(ExportError):
-    """A body does not fit the schema, and the export is to end at the first such body."""
+    """A body does not fit the schema, and the export must end at the first such body."""
 
 
 class StorageError(ExportError):
@@ -56,11 +56,11 @@ class StorageNotFound(StorageError):
 
 
 class StorageDenied(StorageError):
-    """The credentials of the environment are missing, wrong or not sufficient."""
+    """The credentials of the environment are missing, wrong or insufficient."""
 
 
 class StorageUnreachable(StorageError):
-    """The storage does not respond."""
+    """The object storage does not respond."""
 
 
 class TableError(ExportError):
@@ -68,7 +68,7 @@ class TableError(ExportError):
 
 
 class TableNotFound(TableError):
-    """There is no table of this name, or not the bucket that it would be in."""
+    """The table, or the bucket that would contain it, does not exist."""
 
 
 class TableDenied(StorageDenied, TableError):

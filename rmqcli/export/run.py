@@ -1,4 +1,4 @@
-"""A run of an export, whatever reads its rows: the rows to add, the checks, the commit, the summary."""
+"""A run of an export, independent of its source: the rows to add, the checks, the commit, the summary."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class DamagedStore(NamedTuple):
 class ExportSummary(NamedTuple):
     """The files that a run added: `size` in bytes, `seconds` of wall time.
 
-    `failed` are unfinished queues, `damaged` stores that were left out, and `lost` says which messages were
-    removed before they could be exported. The bodies of `undecoded` rows could not be decoded, nor those of
-    `quarantined` ones, which are not among `rows`.
+    `failed` are unfinished queues, `damaged` stores that were left out, and `lost` lists the messages that
+    were removed before they could be exported. The bodies of `undecoded` rows could not be decoded, nor those
+    of `quarantined` ones, which are not among `rows`.
     """
 
     out: str
@@ -139,7 +139,7 @@ def _add_store(
 
 
 def _continued(previous: Manifest | None, rows: RowFilter) -> int:
-    """Return the end of what an earlier export has of a store, but at least the beginning of this one."""
+    """Return the end of a store in an earlier export, but at least the beginning of this one."""
     if previous is None:
         return rows.begin_commit_log
     own = (file for file in previous.files if len(previous.stores) == 1 or _is_of(file, rows))

@@ -1,7 +1,7 @@
 """Finds the property that delays a message: a timer of 5.x, or the delay level of a duration.
 
 The configuration of the brokers that may receive the message has their levels (`messageDelayLevel`), and
-says whether they serve timers (`timerWheelEnable`, which brokers of 4.9 do not have) and of which length. A
+shows whether they serve timers (`timerWheelEnable`, which brokers of 4.9 do not have) and of which length. A
 broker that does not return it (GET_BROKER_CONFIG) counts as one with the default levels and, if its version
 is 5.0 or later, with timers; a warning says so.
 """
@@ -87,7 +87,7 @@ async def level_property(
 
 
 def timer_problem(brokers: Brokers, wanted: int) -> str | None:
-    """Return the reason for which a broker does not serve a timer of this length in ms; None if all do."""
+    """Return the reason why a broker does not serve a timer of this length in ms; None if all do."""
     without = [broker for broker, known in brokers.items() if known.longest is None]
     if without:
         return f"no timers on {', '.join(without)}"
@@ -107,7 +107,7 @@ def check_level(tables: Mapping[str, Table], level: int) -> None:
 
 def chosen_level(tables: Mapping[str, Table], delay: str, problem: str) -> int:
     """Return the level. Raise InvalidInput if a broker has none of this duration, or if brokers number it
-    differently; `problem` says why it is not a timer.
+    differently; `problem` is the reason why it is not a timer.
     """
     wanted = parse_duration_ms(delay)
     found = {broker: _place(table, wanted) for broker, table in tables.items()}

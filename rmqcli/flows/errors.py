@@ -1,4 +1,4 @@
-"""Errors of the flows; each message is one line that names the object and, where there is one, the remedy."""
+"""Errors of the flows; each message is one line that names the object and, if there is one, the remedy."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ AT_ONCE = 1000
 class Entry(NamedTuple):
     """One entry and its offset in the queue.
 
-    `accepted` tells whether the filter of the group accepts the message; None if that is not known.
+    `accepted` is True if the filter of the group accepts the message; None if that is unknown.
     """
 
     queue: MessageQueue
@@ -59,7 +59,7 @@ async def entries_of(admin: Admin, span: Span, group: str | None = None) -> Asyn
     while offset < span.end:
         count = min(AT_ONCE, span.end - offset)
         answer = await admin.topics.entries(span.queue, offset, count, group=group)
-        # No more than requested, whatever a broker returns.
+        # No more than requested, even if a broker returns more.
         found = (answer.queue_data or [])[:count]
         for place, data in enumerate(found):
             yield Entry(span.queue, offset + place, data, accepted(answer.subscription_data, data))
@@ -69,7 +69,7 @@ async def entries_of(admin: Admin, span: Span, group: str | None = None) -> Asyn
 
 
 def accepted(subscription: SubscriptionData | None, data: ConsumeQueueData) -> bool | None:
-    """Return whether a subscription accepts an entry; None without a running group.
+    """Return True if a subscription accepts an entry; None without a running group.
 
     A broker judges only entries with an extension (AdminBrokerProcessor.queryConsumeQueue); here, tags are
     compared by their codes; for SQL92 without an extension, the result is unknown.

@@ -304,7 +304,7 @@ def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
 
 
 def _begins_again(offset: int, result: PullResult) -> bool:
-    """Return whether the broker continues at the end of a queue that begins at 0 and ends below the offset."""
+    """Return True if the broker continues at the end of a queue that begins at 0 and ends below the offset."""
     is_moved = result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset == result.max_offset
     return is_moved and result.min_offset == 0 and result.max_offset < offset
 
@@ -346,7 +346,7 @@ def mistaken_columns(predicate: Predicate) -> dict[str, str]:
 
 
 def names_columns(predicate: Predicate) -> bool:
-    """Return whether the condition needs more than properties, the only data that brokers evaluate."""
+    """Return True if the condition needs more than properties, the only data that brokers evaluate."""
     return not predicate.names.isdisjoint(COLUMNS)
 
 
@@ -355,7 +355,7 @@ def where_test(predicate: Predicate) -> Test:
 
 
 def all_of(tests: list[Test]) -> Test:
-    """Return a test that accepts what all of them accept."""
+    """Return a test that accepts a message if all of them do."""
     return lambda message: all(test(message) for test in tests)
 
 

@@ -284,7 +284,7 @@ OUTCOMES = {
 
 
 class Answered(NamedTuple):
-    """A check of one of our half messages. If it is not `delivered`, the broker did not get the answer and
+    """A check of one of our half messages. If it is not `delivered`, the broker did not get the reply and
     checks again.
     """
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 class GrammarError(ValueError):
-    """Raised for a text that does not follow its grammar. The message quotes the text and says what is
-    expected.
-    """
+    """Raised for text that does not follow its grammar. The message quotes the text and the expected form."""
 
 
 class UnknownName(GrammarError):
@@ -82,7 +80,8 @@ _SCHEMES = frozenset(
     """abfs abfss az azure delta ftp gcs gs hdfs http https iceberg oss s3 s3a s3n sftp wasb wasbs
     """.split()  # noqa: SIM905
 )
-"""Schemes that are refused even without `//`. Other texts with a colon, such as `copy:1`, are names of files."""
+"""Schemes that are refused even without `//`. Other strings with a colon, such as `copy:1`, are file names.
+"""
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]+):(//)?"
 
 

@@ -1,6 +1,6 @@
 """Rows of Parquet files as messages.
 
-One row group of one file is in memory, decoded a few thousand rows at a time.
+Only one row group is in memory at a time, decoded a few thousand rows at a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def _batches(file: parquet.ParquetFile, columns: list[str]) -> Iterator[Any]:
 def _damage(file: InputFile, error: Exception) -> InputDamaged:
     """Return the error of a file that cannot be read to its end.
 
-    Raises that of a storage that does not respond, or denies: it would be the same for every file.
+    Raises the error of a storage that does not respond or refuses, because it would be the same for every
+    file.
     """
     found = storage_error(file.uri, error) if file.uri and not isinstance(error, ExportError) else error
     if isinstance(found, (StorageDenied, StorageUnreachable)):
@@ -74,8 +75,8 @@ def _of_row(name: str, number: int, row: dict[str, Any], topic: str) -> ImportRo
 
 # Columns of Parquet files, from exports and other tools, as Python values.
 #
-# Text is any of Arrow's string types, dictionary-encoded or not; properties are a map of texts or a struct of
-# them; times are timestamps (without a zone: UTC), epoch milliseconds, or epoch seconds (ten digits).
+# Text is any of Arrow's string types, dictionary-encoded or not; properties are a map or struct of strings;
+# times are timestamps (without a zone: UTC), epoch milliseconds, or epoch seconds (ten digits).
 
 
 class _Kind(NamedTuple):

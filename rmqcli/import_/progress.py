@@ -111,7 +111,7 @@ class Progress:
         rows = _joined((number, number + 1) for number in numbers)
         line = msgspec.json.encode(_Sent(file, rows)) + b"\n"
         with naming_full_disk(self._path):
-            # A full disk may take part of the line without an error; a line after it would spoil both.
+            # A full disk may accept part of the line without an error; a line after it would corrupt both.
             if os.write(self._descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -48,12 +48,12 @@ PARQUET = (".parquet", ".parq", ".pq")
 LINES = (".jsonl", ".ndjson", ".json")
 """Suffixes of the files that can be read."""
 _READ_BYTES = 1 << 20
-"""The bytes of a file of lines in a storage that one request reads."""
+"""The bytes of a file of lines in object storage that one request reads."""
 
 
 class InputFile(NamedTuple):
-    """A file to read: its name in the source, what opens it as a binary stream, its number of rows if that is
-    known without opening it, and its URI if it is in a storage.
+    """A file to read: its name in the source, a function that opens it as a binary stream, its number of rows
+    if known without opening it, and its URI if it is in object storage.
     """
 
     name: str
@@ -71,7 +71,7 @@ def local_file(name: str, path: Path, rows: int | None = None) -> InputFile:
 
 
 class ImportRow(NamedTuple):
-    """A row: its message, or the reason why there is none, and the queue it came from, if known."""
+    """A row: its message, or the reason why there is none, and its original queue, if known."""
 
     file: str
     number: int

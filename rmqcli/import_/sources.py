@@ -1,5 +1,5 @@
-"""The files to import, here or in a storage: those of a folder or an export, or of the current version of a
-table.
+"""The files to import, local or in object storage: those of a folder or an export, or of the current version
+of a table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Source(NamedTuple):
     """The files of a source. `name` identifies it, wherever the command is run; the default name of the progress
     file is `beside` with a suffix.
 
-    `listed` are the names that rows of this source may have been sent by; None: any.
+    `listed` are the names under which rows of this source may have been sent; None: any.
     """
 
     name: str
@@ -116,7 +116,7 @@ def _is_file(place: Location) -> bool:
         is_file, is_there = place.parent.size(place.name) >= 0, bool(place.names())
     else:
         is_there = place.exists()
-        is_file = is_there and not place.is_dir()  # a pipe, too
+        is_file = is_there and not place.is_dir()  # also a pipe
     if not is_file and not is_there:
         raise InputNotFound(f"{place}: no such file or folder")
     return is_file
@@ -208,7 +208,7 @@ def _is_renamed(fields: Iterable[Any]) -> bool:
 
 
 def _first(bounds: Any, fields: Collection[int]) -> int:
-    """Return the least value of a time in a file; 0 if it is not known."""
+    """Return the minimum of a time in a file; 0 if unknown."""
     least = next((value for field, value in (bounds or {}).items() if field in fields), b"")
     return int.from_bytes(least, "little", signed=True)
 

@@ -1,4 +1,4 @@
-"""Figures of a cluster as metrics of Prometheus.
+"""Figures of a cluster as Prometheus metrics.
 
 `families` declares them, `runtime` and `rates` read them, `collect` queries the cluster for everything in one
 scrape, `exposition` converts samples for prometheus_client, and `server` answers scrapes.

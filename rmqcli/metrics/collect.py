@@ -37,7 +37,7 @@ MAX_SERIES = 20_000
 
 
 class _NotAsked(ConnectionFailed):
-    """Stands for the failure of a broker that is not chosen, and therefore not queried."""
+    """Represents the failure of a broker that is not chosen, and therefore not queried."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The metrics, with the names of rocketmq-exporter where it has one. All are gauges, as there."""
+"""The metrics, with the names of rocketmq-exporter if it has them. All are gauges, as in the exporter."""
 
 from __future__ import annotations
 

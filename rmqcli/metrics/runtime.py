@@ -1,8 +1,8 @@
 """The runtime figures of a broker (GET_BROKER_RUNTIME_INFO, code 28) as metrics.
 
-Texts are those of `AdminBrokerProcessor.prepareRuntimeInfo`: rates over 10 s, 1 min and 10 min in one text,
-sizes with units, the distribution of the times of puts. A figure that is missing or not a number, as in other
-versions, is omitted.
+Strings are those of `AdminBrokerProcessor.prepareRuntimeInfo`: rates over 10 s, 1 min and 10 min in one
+string, sizes with units, the distribution of the times of puts. A figure that is missing or not a number, as
+in other versions, is omitted.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def slave_samples(
 ) -> Iterator[Sample]:
     """Yield how far slaves are behind their masters. `clusters` are by broker name, `seats` and `tables` by label.
 
-    They are asked at slightly different times, so a value may be below 0.
+    They are queried at slightly different times, so a value may be below 0.
     """
     ends = {label: _number(table.get("commitLogMaxOffset", "")) for label, table in tables.items()}
     for label, end in ends.items():

@@ -1,4 +1,4 @@
-"""Serves scrapes over HTTP, answered in threads by prometheus_client's application."""
+"""Serves scrapes over HTTP, in threads, with prometheus_client's application."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Collect = Callable[[], Awaitable[Sequence[Sample]]]
 
 
 class Shared:
-    """Collects once for all scrapes that arrive meanwhile: those that gave up waiting must not delay the next
+    """Collects once for all concurrent scrapes, so that those that gave up waiting do not delay the next
     ones.
     """
 
@@ -29,7 +29,7 @@ class Shared:
         waits = self._lock.locked()
         async with self._lock:
             if not waits or not self._last:
-                # If the collection fails, there is nothing to share: each that waits collects again.
+                # If the collection fails, there is nothing to share, so each waiting scrape collects again.
                 self._last = ()
                 self._last = await self._collect()
             return self._last
@@ -37,9 +37,9 @@ class Shared:
 
 @asynccontextmanager
 async def open_metrics(host: str, port: int, collect: Collect) -> AsyncIterator[int]:
-    """Answer scrapes on a port (0: any) until the block ends. Yield the port. Raise OSError if it is in use.
+    """Serve scrapes on a port (0: any) until the block ends. Yield the port. Raise OSError if it is in use.
 
-    Scrapes that arrive while another one is in progress are answered with its samples.
+    Scrapes that arrive while another one is in progress get its samples.
     """
     token, shared = trio.lowlevel.current_trio_token(), Shared(collect)
 

@@ -33,7 +33,7 @@ class Question(NamedTuple):
 
 
 def question(action: str, resource: str | None) -> Question:
-    """Return the question. Raise InvalidInput for an unknown action or resource."""
+    """Parse a question. Raise InvalidInput for an unknown action or resource."""
     if action not in ACTIONS:
         raise InvalidInput(f"{action!r}: expected {', '.join(ACTIONS)}")
     if action == "admin":
@@ -49,8 +49,8 @@ def question(action: str, resource: str | None) -> Question:
 
 
 def read_account_files(paths: Sequence[Path]) -> list[AccountFile]:
-    """Return the files in the order in which a broker reads them. A folder `conf` stands for plain_acl.yml
-    and the folder acl beside it.
+    """Return the files in the order in which a broker reads them. A folder `conf` means plain_acl.yml and the
+    folder acl beside it.
 
     Raise OSError, and InvalidInput for a file that a broker refuses.
     """
@@ -75,7 +75,7 @@ def _of_folder(folder: Path) -> list[Path]:
 def decided(
     files: Sequence[AccountFile], key: str | None, asked: Question, host: str | None
 ) -> tuple[bool, str, str]:
-    """Return whether the files allow the action, Java's text of a refusal, and the line that decides."""
+    """Return True if the files allow the action, Java's text of a refusal, and the line that decides."""
     address = None if host is None else read_address(host)
     if host is not None and address is None:
         raise InvalidInput(f"{host!r} is not an address")

@@ -21,7 +21,7 @@ OFF: Final = "access control is off (aclEnable=false)"
 SHORTEST_KEY: Final = 7
 PERMISSIONS: Final = ("DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB")
 _REFUSALS: Final = frozenset((209, 210, 211))
-"""Codes of failed changes: account, deletion, white list. 5.x uses these numbers for other purposes."""
+"""Codes of failed changes: account, deletion, whitelist. 5.x uses these numbers for other purposes."""
 
 
 class Versions(NamedTuple):
@@ -89,8 +89,8 @@ def checked_addresses(addresses: Collection[str]) -> list[str]:
 
 
 def explained(error: ClientError) -> ClientError:
-    """Return the error, or a clearer one where access control is off: there, Java's remark is a null pointer
-    exception.
+    """Return the error, or a clearer one if access control is off, because Java's remark is then a null
+    pointer exception.
     """
     if not isinstance(error, BrokerRefused) or error.code not in _REFUSALS:
         return error
@@ -104,9 +104,9 @@ def explained(error: ClientError) -> ClientError:
 #
 # Facts of 5.3.3: `auth.authorization.model`, `CopyUsersSubCommand`, `CopyAclsSubCommand`.
 
-# Permissions of an account: decided here from files of accounts (4.9), or asked of a broker.
+# Permissions of an account: decided here from files of accounts (4.9), or queried from a broker.
 #
-# A broker is asked by requests that change nothing.
+# A broker is queried with requests that change nothing.
 
 ACTIONS: Final = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 KINDS: Final = ("Topic", "Group", "Cluster", "Namespace")

@@ -1,6 +1,4 @@
-"""Allocation of queues to clients by the strategies of the client library: which client would consume which
-queue.
-"""
+"""Allocation of queues to clients by the strategies of the client library, for `rmq topic allocate`."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ OF_ROOMS: Final[Mapping[str, str]] = {
     "MACHINE_ROOM_NEARBY": "--room-of",
     "CONFIG": "--fixed",
 }
-"""The other strategies, with the option that supplies what they need."""
+"""The other strategies, with the option that supplies their input."""
 
 
 class Given(NamedTuple):

@@ -1,4 +1,4 @@
-"""Operations on whole brokers: drain one, time sends to each, and name a feature that one does not serve."""
+"""Operations on whole brokers: drain a broker, time sends to each, and name a feature that a broker lacks."""
 
 from __future__ import annotations
 

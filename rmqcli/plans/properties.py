@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """One property of all servers; a value is None where there is none."""
+    """One property of all servers; a value is None if there is none."""
 
     name: str
     values: Mapping[str, str | None]
@@ -53,7 +53,7 @@ class Compared(NamedTuple):
 
 
 def is_of_one_broker(name: str) -> bool:
-    """Return whether a property is specific to one broker: its name, addresses and folders."""
+    """Return True if a property is specific to one broker: its name, addresses and folders."""
     return name in _OF_ONE_BROKER or name.startswith("storePath")
 
 

@@ -3,7 +3,7 @@
 A file is JSON or YAML: a list of objects with the names of Java's `TopicConfig` or `SubscriptionGroupConfig`,
 as mqadmin's `updateTopicList` and `updateSubGroupList` read them, or such a list as `topics` or `groups` of
 an object. `name` is a synonym of `topicName` or `groupName`, `queues` sets read and write queues, and `perm`
-may be a text (`rw`). Settings that an entry does not contain are kept; a new topic has 8 queues. Nothing is
+may be a string (`rw`). Settings that an entry does not contain are kept; a new topic has 8 queues. Nothing is
 deleted.
 """
 
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The change of one entry on one broker. `changes` are texts such as `perm 6 → 4`."""
+    """The change of one entry on one broker. `changes` are strings such as `perm 6 → 4`."""
 
     name: str
     broker_name: str

@@ -3,8 +3,8 @@ itself.
 
 A static topic has numbered queues for the whole cluster. Each is a list of ranges, oldest first; messages are
 written to the last one. Every broker of the cluster keeps the ranges of the queues that it hosts, and the
-number of all queues with an epoch that grows with each change. Plans are kept in files that mqadmin reads as
-well, with the members of Java's `TopicRemappingDetailWrapper`. Facts of 5.3.3: `TopicQueueMappingUtils`,
+number of all queues with an epoch that grows with each change. Plans are kept in files that mqadmin can also
+read, with the members of Java's `TopicRemappingDetailWrapper`. Facts of 5.3.3: `TopicQueueMappingUtils`,
 `TopicQueueMappingManager`, `MQAdminUtils`.
 """
 
@@ -66,7 +66,7 @@ class Move(NamedTuple):
 
 
 def queues_of(mapped: Mapped) -> dict[int, Ranges]:
-    """Return the ranges of each queue, as known to the broker that the queue is written to.
+    """Return the ranges of each queue, as known to the broker to which the queue is written.
 
     Raise NotMapped for inconsistent mappings: a change would lose offsets.
     """

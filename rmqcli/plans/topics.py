@@ -40,7 +40,7 @@ def application_topics(names: Iterable[str], info: ClusterInfo) -> list[str]:
 
 class TopicTotal(NamedTuple):
     """The queues and messages of a topic on all brokers; `last` is the store time of its last message, 0
-    without one. `timers` are messages that wait for their time, None if no broker reports them.
+    without one. `timers` are waiting timer messages, None if no broker reports them.
     """
 
     topic: str
@@ -83,8 +83,8 @@ async def topic_totals(admin: Admin, topics: Sequence[str], failures: Failures) 
 async def timers_of(
     admin: Admin, failures: Failures, seats: Mapping[str, str] | None = None
 ) -> Callable[[str], int | None]:
-    """Return a function that returns how many timer messages wait for a topic on the masters, or those in
-    `seats`; None if no broker reports it.
+    """Return a function that returns the number of waiting timer messages of a topic on the masters, or on
+    those in `seats`; None if no broker reports it.
     """
     found: dict[str, dict[str, int]] = {}
     with suppress(ClientError):  # no broker responds: `failures` has the errors
@@ -153,7 +153,7 @@ async def _groups(admin: Admin, topic: str, failures: Failures) -> list[str]:
     try:
         return await admin.topics.groups(topic, failures=failures)
     except ClientError:
-        if failures:  # they say why
+        if failures:  # `failures` has the reasons
             return []
         raise
 
@@ -171,7 +171,7 @@ async def _lag(
 
 
 async def _broadcasting(admin: Admin, group: str) -> bool:
-    """Return whether running clients keep the offsets of the group, which makes those of brokers meaningless."""
+    """Return True if running clients keep the offsets of the group, which makes those of brokers meaningless."""
     from rmqcli.codec.bodies.heartbeat import MessageModel
 
     try:

@@ -1,7 +1,7 @@
 """The groups of gRPC clients, as members of which the proxy registers at all brokers.
 
-Brokers know the proxy only: a Java broker knows one client for each connection and group. What they ask a
-member of a group is passed on to one of its gRPC clients.
+Brokers know only the proxy, because a Java broker knows one client for each connection and group. Their
+requests to a member of a group are passed on to one of its gRPC clients.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Members:
         instance.requests.register(CHECK_TRANSACTION_STATE, self._check)
 
     async def join(self, client: Client, data: HeartbeatData) -> None:
-        """Register a client in its groups until it leaves; tell the brokers what is new."""
+        """Register a client in its groups until it leaves; notify the brokers of changes."""
         if client not in self._known:
             self._known.add(client)
             client.on_close(partial(self._leave_all, client))
@@ -65,13 +65,13 @@ class Members:
             await self._instance.heartbeats.send_all()
 
     async def _know_brokers(self, data: HeartbeatData) -> None:
-        """Read a route, which names brokers, if none is known. Clients ask for the other routes."""
+        """Read a route, which names brokers, if none is known. Clients request the other routes."""
         topics = {producer.group_name for producer in data.producer_data_set}
         topics |= {one.topic for consumer in data.consumer_data_set for one in consumer.subscription_data_set}
         for topic in topics:
             if self._instance.routes.brokers:
                 return
-            with suppress(ClientError):  # it may come to exist
+            with suppress(ClientError):  # it may be created later
                 await self._instance.route(topic, create=True)
 
     def _join_producer(self, group: str, client: Client) -> bool:
@@ -116,11 +116,12 @@ class Members:
                 del self._producers[group]
                 self._instance.nursery.start_soon(self._instance.heartbeats.leave_producer, group)
 
-    # what brokers ask
+    # requests of brokers
 
     def _check(self, request: BrokerRequest[CheckTransactionStateRequestHeader, None, bytes, None]) -> None:
-        """Pass the check of a half message on to a producer that has a telemetry stream; without one, the broker
-        asks again."""
+        """Pass the check of a half message on to a producer that has a telemetry stream; without one, the
+        broker checks again.
+        """
         table = self._instance.routes.brokers
         named = (name for name, known in table.items() if request.address in known.values())
         name = next(named, request.header.bname or "")
@@ -129,7 +130,7 @@ class Members:
             client = next((one for one in members if one.stream is not None), None)
             if client is not None:
                 client.recover(half, name)
-                # The next check goes to another one.
+                # The next check goes to another producer.
                 members[client] = members.pop(client)
 
     def _ask(self, group: str, request: BrokerRequest[Any, Any, Any, Any]) -> RemotingCommand | None:

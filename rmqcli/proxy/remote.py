@@ -82,9 +82,9 @@ MOST_KEPT: Final = 16_384
 # The route of each known topic is read again every 30 s, so made-up names would cost ever more.
 MOST_TOPICS: Final = 16_384
 AVOIDED_SECONDS: Final = 3.0
-"""Time for which a broker that did not respond is not asked for messages."""
+"""Time for which no messages are requested from a broker that did not respond."""
 NEW_TOPIC_SECONDS: Final = 1.0
-"""Time between two looks for a topic that does not exist yet."""
+"""Time between two checks for a topic that does not exist yet."""
 DEFAULT_RETRIES: Final = 16
 FROM_LAST: Final = 1
 DEAD_LETTER_LEVEL: Final = -1
@@ -131,7 +131,7 @@ class _Kept(NamedTuple):
 
 
 class RemoteBackend(Backend):
-    """All brokers of a cluster. The longest delay is theirs to decide."""
+    """All brokers of a cluster. They determine the longest delay."""
 
     broker_name = None
     longest_delay_ms = ANY_DELAY
@@ -179,7 +179,7 @@ class RemoteBackend(Backend):
     def now_ms(self) -> int:
         return self._instance.now_ms()
 
-    # what there is
+    # topics, groups and clients
 
     async def topic(self, caller: Caller, name: str) -> Sequence[BrokerQueues]:
         """Return the queues of a topic on masters. One that brokers will create has the queues that it would get."""
@@ -203,8 +203,9 @@ class RemoteBackend(Backend):
         return found
 
     async def _route(self, topic: str) -> Route:
-        """Return the route of a topic, or that of a topic which brokers will create. Raises StatusError if there are
-        too many, since each is read again from time to time, and NoRoute."""
+        """Return the route of a topic, or that of a topic that brokers will create. Raises StatusError if
+        there are too many, because each is read again from time to time, and NoRoute.
+        """
         routes = self._instance.routes
         known = routes.cached(topic)
         if known is not None:
@@ -314,8 +315,9 @@ class RemoteBackend(Backend):
             return await self._producer.recall(topic, handle)
 
     async def _address(self, topic: str, broker_name: str, code: Code) -> str:
-        """Return the address of a master. Raises StatusError with this code for a broker that has no part in the
-        topic, and ClientError."""
+        """Return the address of a master. Raises StatusError with this code for a broker that does not have
+        the topic, and ClientError.
+        """
         try:
             return await lender(self._instance, topic, broker_name)
         except NotFound as error:
@@ -370,7 +372,7 @@ class RemoteBackend(Backend):
         return route
 
     def _sources(self, route: Route) -> list[str]:
-        """Return the brokers to be asked, beginning with another one each time."""
+        """Return the brokers to query, beginning with a different one each time."""
         now = trio.current_time()
         names = sorted({queue.broker_name for queue in route.subscribe})
         names = [name for name in names if self._avoided.get(name, 0.0) <= now] or names
@@ -412,7 +414,7 @@ class RemoteBackend(Backend):
         instance = self._instance
         try:
             address = await lender(instance, wish.topic, broker_name)
-            # A reply that nobody awaits would lend messages to nobody.
+            # A reply that nobody awaits would lend messages to no one.
             with trio.CancelScope(shield=True):
                 lent = await pop(instance, address, queue, header, timeout=instance.timeout)
         except ClientError as error:
@@ -444,7 +446,7 @@ class RemoteBackend(Backend):
                 if message.reconsume_times < attempts:
                     kept.append((handle, message))
                     continue
-                # Brokers of Java lend for ever; dead letters are up to proxies.
+                # Java brokers lend forever, so proxies must create dead letters.
                 await self.to_dead_letters(wish.group, wish.topic, handle, message.msg_id)
                 del left[handle]
             left.clear()
@@ -501,7 +503,7 @@ class RemoteBackend(Backend):
     # reading by offsets
 
     async def _broker_of(self, topic: str, broker_name: str) -> str:
-        """Return the broker that a request names, or else the only one of the topic. Raises StatusError."""
+        """Return the broker that a request names, otherwise the only one of the topic. Raises StatusError."""
         if broker_name:
             return broker_name
         names = {queue.broker_name for queue in (await self._instance.route(topic)).subscribe}
@@ -554,7 +556,7 @@ def _keep(table: dict[str, _Kept], name: str, kept: _Kept) -> None:
 
 
 def _note_plain(messages: Iterable[MessageExt]) -> None:
-    """Note that the client library has decompressed the bodies, as far as they can be."""
+    """Record that the client library has decompressed the bodies, as far as possible."""
     for message in messages:
         msgspec.structs.force_setattr(message, "sys_flag", message.sys_flag & ~COMPRESSED)
 
@@ -574,7 +576,9 @@ def _stored(result: SendResult, number: int = 0, *, half_at: int = -1) -> Stored
 
 
 def _log_offset(result: SendResult) -> int:
-    """Return where a broker has stored a message. Raises StatusError if its reply does not say that."""
+    """Return the position at which a broker has stored a message. Raises StatusError if its reply does not
+    contain it.
+    """
     try:
         return parse_offset_msg_id(result.offset_msg_id)[2]
     except CodecError as error:

@@ -1,4 +1,4 @@
-"""The port of a proxy, its clients of the brokers, and its accounts and users."""
+"""The port of a proxy, its clients for the brokers, and its accounts and users."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def open_proxy(
 ) -> AsyncIterator[int]:
     """Serve gRPC clients of a cluster inside the block; yield the port.
 
-    `options` are those of its clients of the brokers (InstanceOptions). `tls` has the TLS properties of the
+    `options` are those of its clients for the brokers (InstanceOptions). `tls` has the TLS properties of the
     port. Raises OSError, ConfigError.
     """
     async with ClientInstance(**options) as instance:
@@ -77,7 +77,7 @@ async def open_proxy(
 
 
 async def _look_for_name_server(instance: ClientInstance) -> None:
-    """Warn if no name server responds, which would otherwise be noticed by clients only."""
+    """Warn if no name server responds, which otherwise only clients would notice."""
     try:
         await instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)
     except ClientError as error:

@@ -1,7 +1,8 @@
-"""The users and policies of 5.x that a proxy knows: those of a broker of the cluster, read again and again.
+"""The users and policies of 5.x that a proxy knows: those of a broker of the cluster, read periodically.
 
-Each broker has users of its own, and administrators give all of them the same (`rmq acl`). As Java's proxy,
-which asks any broker for a user, this one reads them from the first broker that responds, by name.
+Each broker has its own users, and administrators configure the same ones on all brokers (`rmq acl`). Like
+Java's proxy, which requests a user from any broker, this one reads them from the first broker by name that
+responds.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ log = logging.getLogger("rmqcli.proxy")
 
 
 class ClusterUsers:
-    """The users by name. `unknown` says why they were never read; None once they were."""
+    """The users by name. `unknown` is the reason why they were never read; None once they were."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self.by_name: Mapping[str, User] = {}
@@ -39,7 +40,7 @@ class ClusterUsers:
         self._is_out = False
 
     async def watch(self) -> None:
-        """Run the service that follows changes. While no broker responds, the users stay as they were."""
+        """Run the service that follows changes. While no broker responds, the users do not change."""
         while True:
             await trio.sleep(READ_SECONDS)
             await self.follow()

@@ -1,8 +1,8 @@
 """Receives that wait for messages of a group in a topic.
 
-A waiting pop that its client has given up would lend messages to nobody, so pops do not wait. One request
-(NOTIFICATION) asks each broker whether it has messages, however many receives wait. They are woken one at a
-time: the next one once the one before has popped.
+A waiting pop that its client has abandoned would lend messages to no one, so pops do not wait. One request
+(NOTIFICATION) asks each broker whether it has messages, regardless of the number of waiting receives. They
+are woken one at a time: each once the previous one has popped.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Waiter:
 
 
 class Waiting:
-    """The receives that wait at one proxy."""
+    """The waiting receives of one proxy."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -89,13 +89,13 @@ class Waiting:
             waiter.done.set()
 
     async def _ask(self, key: Key, name: str) -> None:
-        """Ask one broker as long as receives wait."""
+        """Query one broker as long as receives wait."""
         in_vain = 0
         try:
             while key in self._waiters:
                 begun = trio.current_time()
                 if not await self._has_messages(key, name):
-                    # A broker that does not hold the request would be asked again and again.
+                    # A broker that does not hold the request would be queried repeatedly.
                     in_vain = in_vain + 1 if trio.current_time() - begun < QUICK else 0
                     await trio.sleep(IDLE[min(in_vain, len(IDLE) - 1)])
                     continue

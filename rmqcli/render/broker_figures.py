@@ -1,4 +1,4 @@
-"""The runtime figures of a broker (GET_BROKER_RUNTIME_INFO): their groups, and their texts for people.
+"""The runtime figures of a broker (GET_BROKER_RUNTIME_INFO): their groups, and their formatted text.
 
 The names are those of 4.9 and 5.x. An unknown figure belongs to the group `other`.
 """

@@ -2,10 +2,10 @@
 was read.
 
 `body` is text if the bytes are UTF-8; otherwise `bodyBase64` replaces it. `properties` holds every property,
-including KEYS and TAGS; `keys` and `tags` repeat them in a simpler form and win if they were edited. Times
-are epoch milliseconds. Reading requires only `body` or `bodyBase64`, and ignores unknown names and those that
-a broker assigns. A line without `storeTimestamp` is a new message: its properties may not have names that
-RocketMQ reserves, except KEYS, TAGS, UNIQ_KEY, DELAY and WAIT.
+including KEYS and TAGS; `keys` and `tags` repeat them in a simpler form and take precedence if they were
+edited. Times are epoch milliseconds. Reading requires only `body` or `bodyBase64`, and ignores unknown names
+and those that a broker assigns. A line without `storeTimestamp` is a new message: its properties may not have
+names that RocketMQ reserves, except KEYS, TAGS, UNIQ_KEY, DELAY and WAIT.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
     if "tags" in found:
         _apply_tags(properties, found["tags"])
     for name, value in properties.items():
-        # the stored form cannot represent these: they would be lost silently
+        # the stored form cannot represent these, so they would be lost silently
         if not name or not value or "\x01" in name:
             raise ValueError(
                 f"property {name!r}: name and value must not be empty, and the name must not contain U+0001"

@@ -23,8 +23,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def encode_text(text: str) -> bytes:
-    r"""Return UTF-8. Surrogates that stand for bytes that were not text become these bytes again; with any other
-    lone surrogate in the text, all are written \uNNNN.
+    r"""Return UTF-8. Surrogates that represent bytes that were not text become these bytes again; with any
+    other lone surrogate in the text, all are written \uNNNN.
     """
     try:
         return text.encode()

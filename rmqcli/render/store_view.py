@@ -254,7 +254,7 @@ def show_store_report(settings: OutputSettings, report: StoreReport, seconds: fl
 def show_rebuilt(
     settings: OutputSettings, built: Rebuilt, changes: Sequence[Difference], kept: Sequence[str], done: bool
 ) -> None:
-    """Show what was built, how it differs from the old files, and where the old files are now."""
+    """Show the built files, their differences from the old ones, and the new location of the old ones."""
     if settings.json:
         listed = [{"file": one.path, "change": one.kind, "position": one.position} for one in changes]
         counts = {camel(name): value for name, value in built._asdict().items()}
@@ -279,7 +279,7 @@ def show_rebuilt(
 
 
 def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> None:
-    """Show the lost byte ranges and queue offsets, and what was kept."""
+    """Show the lost byte ranges and queue offsets, and the kept records."""
     if settings.json:
         lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]
         keys = ("topic", "queueId", "firstQueueOffset", "lastQueueOffset")

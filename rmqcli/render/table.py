@@ -177,13 +177,13 @@ def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_C
         if one.column.brief is not None and wide():
             kept[place] = one._replace(texts=[one_line(one.column.brief(value)) for value in one.values])
     everywhere = " in all rows" if cells and len(cells[0].texts) > 1 else ""
-    # Never the first column: it tells rows apart.
+    # Never the first column, which distinguishes rows.
     for one in [one for one in kept[:0:-1] if one.column.whole and len(set(one.texts)) == 1]:
         if wide() and not keep:
             kept.remove(one)
             below.append(f"{one.column.title} {one.texts[0]}{everywhere}")
     for place, one in reversed([*enumerate(kept)]):
-        # The first column tells rows apart: a few numbers there help, a list of dozens would not.
+        # The first column distinguishes rows: a few numbers there help, a list of dozens would not.
         if one.column.legend and wide() and (place or len(set(one.texts)) <= min(_FEW, len(one.texts) // 2)):
             known = {
                 text: f"#{number}" for number, text in enumerate(dict.fromkeys(filter(None, one.texts)), 1)
@@ -209,7 +209,7 @@ def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
     least = [one.least_width for one in cells]
     excess = sum(widths) + _GAP * (len(widths) - 1) - room
     while excess > 0:
-        # Of equal columns, the rightmost one is narrowed: those on the left tell rows apart.
+        # Of equal columns, the rightmost one is narrowed, because those on the left distinguish rows.
         widest = max(
             ((width, place) for place, width in enumerate(widths) if width > least[place]), default=None
         )
@@ -357,7 +357,7 @@ def _sorted(rows: list[Sequence[Any]], place: int, *, descending: bool) -> list[
 
 
 def _number(value: Any) -> float | None:
-    """Return the number that a value is or represents: texts of digits also compare as numbers."""
+    """Return the number that a value is or represents: strings of digits also compare as numbers."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -367,7 +367,7 @@ def _number(value: Any) -> float | None:
 
 
 class Line(Protocol):
-    """The values of one name by server; None where there is none."""
+    """The values of one name by server; None if there is none."""
 
     @property
     def name(self) -> str: ...

@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 
 from rmqcli import counts
 
-# The one way in which texts of others reach a terminal or a log: what cannot be seen is written as an escape.
+# The only way in which text from others reaches a terminal or a log: invisible characters are written as
+# escapes.
 #
-# Such are control characters, which a terminal obeys; format characters (Unicode category Cf), which turn or
-# hide what is around them; separators of lines and paragraphs; halves of characters; and characters without
-# width or ink that are no format characters. Variation selectors stay, as emoji need them.
+# These are control characters, which a terminal obeys; format characters (Unicode category Cf), which reorder
+# or hide the text around them; separators of lines and paragraphs; surrogates; and characters without width
+# or visible glyph that are not format characters. Variation selectors are kept, because emoji need them.
 
 CONTROLS: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 """The control characters except tab and newline."""

@@ -1,4 +1,4 @@
-"""Values as cells: short texts, with exact ones as tooltips. Times are in UTC."""
+"""Values as cells: short text, with exact values as tooltips. Times are in UTC."""
 
 from __future__ import annotations
 

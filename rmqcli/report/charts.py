@@ -44,7 +44,7 @@ def svg(plot: Plot) -> str:
     """Return the element `svg` of a plot; texts are escaped."""
     width, height = _NARROW if plot.narrow else _WIDE
     shown = set(plot.marks)
-    # pygal chooses the major labels by text, so the others need texts of which none is equal to them.
+    # pygal chooses the major labels by text, so the text of the others must differ.
     labels = [clean(text) if place in shown else f"#{place}" for place, text in enumerate(plot.labels)]
     marked = [labels[place] for place in plot.marks]
     chart = pygal.StackedBar(width=width, height=height, x_labels_major=marked, **_FIXED)

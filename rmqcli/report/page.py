@@ -158,6 +158,8 @@ def refuse_existing(out: Path, *, replace: bool) -> None:
 
 
 def save(out: Path, page: bytes, *, replace: bool) -> None:
-    """Write a temporary file and rename it, so that nobody sees half a page, and an error keeps the old one."""
+    """Write a temporary file and rename it, so that no incomplete page is visible, and an error keeps the old
+    one.
+    """
     refuse_existing(out, replace=replace)
     files.replace_file(out, page)

@@ -1,4 +1,4 @@
-"""DuckDB in isolation: it has only the tables that it is given. Ctrl-C ends a statement."""
+"""DuckDB in isolation: it can access only the given tables. Ctrl-C ends a statement."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from rmqcli.sql.result import Result, Show
 from rmqcli.sql.stores import Bounds, bounds_of
 from rmqcli.sql.table import TopicTable
 
-# DuckDB, shut in: it has the tables that it is given, and nothing else.
+# DuckDB in isolation: it can access the given tables, and nothing else.
 #
-# It has no access to files and to the network, loads no extension, and its settings are locked. What does not
-# fit into its memory is kept in a temporary folder, which goes with it.
+# It has no access to files and to the network, loads no extension, and its settings are locked. Data that
+# does not fit into its memory is kept in a temporary folder, which is removed with it.
 
 BATCH_ROWS = 256
 """The rows of a result that are in memory at once, in addition to the memory of DuckDB.
@@ -135,7 +135,7 @@ Outcome = tuple[Any, BaseException | None]
 Job = tuple[Callable[[], Any], "queue.SimpleQueue[Outcome]"]
 
 PATIENCE = 0.5
-"""The seconds after Ctrl-C within which the work can end; after that, it continues without a waiter."""
+"""The seconds after Ctrl-C within which the work can end; after that, nobody waits for it."""
 
 
 class Worker:
@@ -181,7 +181,7 @@ def _work(jobs: queue.SimpleQueue[Job | None]) -> None:
 
 # A session over topics: one statement at a time, each of which Ctrl-C ends.
 #
-# A topic becomes a table when a statement asks for it, so a store of ten thousand topics costs nothing.
+# A topic becomes a table when a statement refers to it, so a store of ten thousand topics costs nothing.
 
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 

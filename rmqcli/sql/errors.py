@@ -14,7 +14,7 @@ class SqlError(Exception):
 
 
 class InvalidQuery(SqlError):
-    """A query cannot run, because its text is wrong or it does more than read. Nothing was read."""
+    """A query cannot run, because it is invalid or does more than read. Nothing was read."""
 
 
 class UnknownTable(SqlError):
@@ -27,13 +27,13 @@ class UnknownTable(SqlError):
 
 
 class ReadAgain(SqlError):
-    """The consume queues of a store turned out to be wrong while rows were read by them.
+    """The consume queues of a store turned out to be wrong while rows were read through them.
 
     From then on, the store is read without them, so the same query can be run again.
     """
 
 
-# Errors of DuckDB as ours: one line, with the place in the query if DuckDB names it.
+# DuckDB's errors as ours: one line, with the position in the query if DuckDB reports it.
 #
 # DuckDB writes its errors as JSON (its setting errors_as_json), with the byte of the query and the name of a
 # missing table.

@@ -17,10 +17,10 @@ from rmqcli import files
 from rmqcli.export.output.storage import Location
 from rmqcli.render.output import json_line
 
-# Values of a result as texts, numbers, lists and objects, the same for tables, lines and JSON.
+# Values of a result as strings, numbers, lists and objects, the same for tables, lines and JSON.
 #
-# Times are ISO 8601, those with a zone in UTC. Bytes are text, where what is not UTF-8 is written \xNN. A
-# decimal is a number where a float holds it, else a text. Maps and structs are objects.
+# Times are ISO 8601, those with a zone in UTC. Bytes are text, with bytes that are not UTF-8 written \xNN. A
+# decimal is a number if a float can hold it, otherwise a string. Maps and structs are objects.
 
 _MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
 
@@ -164,7 +164,7 @@ ROW_GROUP_BYTES = 1 << 26
 
 
 def refuse_existing(out: Location, *, replace: bool) -> None:
-    """Raise an OSError, or StorageError, if the file must not be replaced, or none can be there."""
+    """Raise an OSError, or StorageError, if the file must not be replaced, or cannot be created there."""
     if isinstance(out, Path):
         files.refuse_existing(out, replace=replace)
     elif out.name in out.parent.names() and not replace:

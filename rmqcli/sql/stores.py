@@ -31,10 +31,11 @@ from rmqcli.store.read.tables import topics
 
 # Bounds of the rows that a filter can accept, for scans that find rows by topic, queue, offset and time.
 #
-# DuckDB gives a scan its filter as an Arrow expression, whose parts Python cannot see. But Arrow tells whether
-# an expression can be true where something is known of the columns: it leaves out files of a partitioned data
-# set in this way. Bounds are found by asking it, so they hold for every expression, and for one that it does
-# not understand they are open. They never exclude an accepted row; what they include has to be filtered.
+# DuckDB gives a scan its filter as an Arrow expression, whose parts Python cannot see. But Arrow can decide
+# whether an expression can be true given facts about the columns, which is how it skips files of a
+# partitioned data set. Bounds are found by querying it, so they are valid for every expression, and open for
+# one that it does not understand. They never exclude an accepted row; the included rows must still be
+# filtered.
 
 _ORDERED = ("queue_id", "queue_offset", "commit_log_offset", "store_timestamp")
 _TESTED_QUEUES = 256
@@ -107,8 +108,8 @@ def _impossible_queues(filter: Any, bounds: Interval) -> frozenset[int]:
 
 def _possible(filter: Any, guarantees: list[Any]) -> list[int]:
     """Return the numbers of the guarantees under which the filter can be true."""
-    # No such files exist: Arrow only compares the partition expressions with the filter. So, whatever filter
-    # DuckDB pushes down, the bounds never leave out an accepted row.
+    # No such files exist: Arrow only compares the partition expressions with the filter. So the bounds never
+    # exclude an accepted row, regardless of the filter that DuckDB pushes down.
     fragments = [
         _FORMAT.make_fragment(str(number), _FILES, partition_expression=one)
         for number, one in enumerate(guarantees)
@@ -144,7 +145,7 @@ def _interval(filter: Any, name: str) -> Interval | None:
 
 
 def _first(holds: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Return the least number for which a statement holds, assuming it then holds for all greater ones.
+    """Return the lowest number for which a statement holds, assuming it then holds for all higher ones.
 
     Returns None if it holds for all numbers.
     """

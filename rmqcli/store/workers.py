@@ -101,7 +101,7 @@ class Workers:
 
         Raises WorkerKilled.
         """
-        # One task is done here sooner than it is handed over.
+        # A single task is faster done here than passed on.
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
@@ -114,8 +114,8 @@ class Workers:
         while (number := self._ends.take_back()) is not None:
             own[number] = _with_progress(function(tasks[number]), tasks[number], progress)
         # This also waits for workers that find their task claimed, since otherwise they would take the number
-        # of a task of the next run. Nothing is cancelled: a pool of Python 3.11 that meets a cancelled future
-        # after a process was killed never ends.
+        # of a task of the next run. Nothing is cancelled: a pool of Python 3.11 that encounters a cancelled
+        # future after a process was killed never ends.
         wait(futures)
         try:
             return [

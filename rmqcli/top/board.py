@@ -15,8 +15,8 @@ GONE = "the name server no longer knows it"
 
 
 class Row(NamedTuple):
-    """A line of `rmq top`. `lost_at`: the time since when a contributing broker is lost. `timers` are timer
-    messages that wait, `clients` the running ones of a group.
+    """A line of `rmq top`. `lost_at`: the time since which a contributing broker is lost. `timers` are
+    waiting timer messages, `clients` the running clients of a group.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A broker that does not respond, the time since when, and the reason."""
+    """A broker that does not respond, the time since which it has not, and the reason."""
 
     broker: str
     at: float
@@ -142,7 +142,7 @@ class Board:
 
 
 def chosen(rows: Iterable[Row], column: str, text: str = "", *, backwards: bool = False) -> list[Row]:
-    """Return the rows whose names contain a text, sorted by a column: figures in descending order, names in
+    """Return the rows whose names contain a string, sorted by a column: figures in descending order, names in
     ascending order, unknown values last.
     """
     found = [row for row in rows if text in row.name or text in (row.group or "")]

@@ -30,7 +30,9 @@ class Options(NamedTuple):
 
 
 class _Session:
-    """The view, a board for each kind, and the last problem: since when and why nothing can be read."""
+    """The view, a board for each kind, and the last problem: the time since which nothing can be read, and
+    the reason.
+    """
 
     def __init__(self, admin: Admin, screen: Screen, view: View, options: Options) -> None:
         self._admin, self._screen, self._view, self._options = admin, screen, view, options

@@ -19,7 +19,7 @@ class Carried(NamedTuple):
 
     Rates are messages per second, None if unknown. `figure` is the value whose trend is shown: the lag, or
     for a broker its incoming rate. `brokers` contribute to the figures. `lost`: there are no figures.
-    `timers` are timer messages that wait, `clients` the running ones of a group.
+    `timers` are waiting timer messages, `clients` the running clients of a group.
     """
 
     name: str

@@ -12,9 +12,9 @@ from rmqcli.render.text import duration, many, one_line, short_number
 from rmqcli.top.board import Loss, Row
 from rmqcli.top.view import HELP, View
 
-# Rows as blocks of text of a given width: a line each, or for names that leave no room, several.
+# Rows as blocks of text of a given width: one line each, or several for names that leave no room.
 #
-# Names are never cut. Columns that matter less are left out first.
+# Names are never cut. Less important columns are left out first.
 
 _GAP: Final = 2
 _TREND_LEAST: Final = 6  # characters

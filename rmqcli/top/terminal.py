@@ -1,6 +1,6 @@
-r"""A terminal with an alternate screen and single keys, which is restored whatever happens.
+r"""A terminal with an alternate screen and single keys, which is always restored.
 
-Ctrl-C and Ctrl-Z stay signals; Ctrl-\ is off, because it ends a process without restoring anything.
+Ctrl-C and Ctrl-Z remain signals; Ctrl-\ is off, because it ends a process without restoring anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmqcli.top.table import Line
 # Bytes of a terminal in, names of keys out.
 #
 # A key is named by its character, or `up`, `down`, `left`, `right`, `home`, `end`, `pageup`, `pagedown`,
-# `enter`, `backspace`, `tab`, `escape`. Sequences are those of xterm (ctlseqs); unknown ones are no key.
+# `enter`, `backspace`, `tab`, `escape`. Sequences are those of xterm (ctlseqs); unknown ones are not keys.
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O[ -~])")
 _BEGUN = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*|O)\Z")

@@ -6,7 +6,7 @@ records of a deleted topic, are walked.
 
 Queues are trusted only where that is safe: up to the offset where they are known to be complete
 (`last_indexed`, `newest_entry`), unless the machine lost power. A store that was not stopped cleanly (`abort`
-exists and no broker runs) is walked. So is one whose queues have a hole, do not ascend, or point to other
+exists and no broker runs) is walked. So is one whose queues have a hole, are out of order, or point to other
 records. The log after that offset is always walked.
 """
 
@@ -114,7 +114,7 @@ def _places(queues: StoreQueues) -> QueuePlaces | None:
         if not rows.topics or rows.takes_queue(queue.topic, queue.queue_id)
         for file in bounded(seen)
     )
-    # Without topics, the entries of all records show whether there is something between them.
+    # Without topics, the entries of all records show whether there is anything between them.
     return QueuePlaces([one for one in files if not rows.topics or one.may_have(rows.begin, rows.end)], end)
 
 

@@ -39,7 +39,8 @@ def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[Pl
     def cut(one: tuple[PlacedPart, int], count: int) -> list[tuple[PlacedPart, int]]:
         placed, cost = one
         # Each piece reads its queue files as a whole: those of 80,000 queues, again and again, cost more than
-        # the records. Each is read at least once, so pieces by offsets need not be made to know it of many.
+        # the records. Each file is read at least once, so this is known for many files without cutting pieces
+        # by offsets.
         most = cost // QUEUE_FILE_BYTES
         pieces = [] if placed.part.base is not None and len(_files(placed)) > most else _cut(placed, count)
         if not pieces or (len(pieces) > 1 and sum(len(_files(piece)) for piece in pieces) > most):

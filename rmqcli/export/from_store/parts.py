@@ -1,8 +1,8 @@
 """A store cut into parts that can be scanned independently: byte ranges of commit-log files.
 
 A part covers every record that starts inside its range. Its scan searches from its start for the first whole
-record with the right CRC and commit-log offset, and walks on from there, so a driver need not read the store
-to cut it.
+record with the correct CRC and commit-log offset, and continues from there, so a driver can cut the store
+without reading it.
 
 A part also checks what follows its last record: a sound record, where the next part begins, or the end of the
 records of the file. So every byte of a file is checked once, damage is never skipped, and no record is read
@@ -38,11 +38,11 @@ from rmqcli.store.read.index import index_files
 
 # The part of a commit log that can hold the records of a range of store times, found by reading few records.
 #
-# Store times rise along a log unless the broker's clock was set back. If it never was by more than a
-# margin (`RowFilter.set_back_ms`), records before one that was stored so much before the range are before the
-# range, too, and likewise after its end. Some hundred records across the log are sampled, at a distance of at
-# least `RowFilter.sample_bytes`, which take as long to read as one. A larger fall makes the whole log be read;
-# one that recovers before the next sample goes unnoticed.
+# Store times rise along a log unless the broker's clock was set back. If it was never set back by more than a
+# margin (`RowFilter.set_back_ms`), records before one that was stored that long before the range are also
+# before the range, and likewise after its end. A few hundred records across the log are sampled, at a
+# distance of at least `RowFilter.sample_bytes`, which take as long to read as one. If the times go back
+# further, the whole log is read; if they recover before the next sample, this is not noticed.
 
 _SAMPLES = 256
 _LOOK = 1 << 16
@@ -113,7 +113,7 @@ class _Log(LogViews):
         return low, high
 
     def _between(self, low: int, high: int) -> _Stamp | None:
-        """Return a record after the middle of two records, or else one before it."""
+        """Return a record after the middle of two records, otherwise one before it."""
         middle = (low + high) // 2
         for begin, end in ((middle, high), (low + 1, middle)):
             for number, file in enumerate(self.files):
@@ -199,7 +199,7 @@ def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool
 
 
 def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
-    """Return the position of the first wanted record if known, else 0."""
+    """Return the position of the first wanted record if known, otherwise 0."""
     start = rows.begin_commit_log - (file.base or 0)
     known = 0 < start < len(data) and next_record(file, data, start, start + 1) == start
     return start if known else 0
@@ -285,9 +285,9 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
 # The end of the commit log up to which the consume queues of a store are known to be complete.
 #
 # A broker dispatches records in the order of the commit log, each to its queue and then to the index (Java
-# `DefaultMessageStore.dispatcherList`). So every record before the newest entry of any queue has its entry, and
-# so has every record before the last one that the index knows. For some topics their own queues and the index
-# tell enough: a store can have ten thousands of other queues.
+# `DefaultMessageStore.dispatcherList`). So every record before the newest entry of any queue has its entry,
+# and so has every record before the last one that the index knows. For some topics, their own queues and the
+# index are sufficient: a store can have tens of thousands of other queues.
 
 
 def newest_entry(lasts: Sequence[SeenFile], store: Path) -> int:
@@ -307,7 +307,7 @@ def newest_entry(lasts: Sequence[SeenFile], store: Path) -> int:
 
 
 def last_indexed(store: Path) -> int:
-    """Return the commit-log offset of the last record known to the index; 0 if it does not say."""
+    """Return the commit-log offset of the last record known to the index; 0 if unknown."""
     end = next((end for end in _ends(store) if end), 0)
     return end if _is_record(CommitLogFiles(store), end) else 0
 
@@ -326,7 +326,7 @@ def _ends(store: Path) -> Iterator[int]:
 
 
 def _is_record(log: CommitLogFiles, offset: int) -> bool:
-    """Return True if a whole record with the right CRC is at the offset."""
+    """Return True if a whole record with the correct CRC is at the offset."""
     with LogViews(log.files) as views:
         try:
             place = views.place(offset)

@@ -56,8 +56,8 @@ def has_topic(store: Path, topic: str) -> bool:
 
 
 class StoreQueues:
-    """The consume queues of a store that an export asks, listed once, and each file opened once for all that
-    is asked.
+    """The consume queues of a store that an export reads, listed once, with each file opened once for all
+    queries.
 
     Queues of light message queues are left out, because their entries point to records of other topics.
     """
@@ -92,9 +92,9 @@ class StoreQueues:
     def counts(self) -> Counts:
         """Count the entries of each queue whose records are in the commit log and in the rows.
 
-        Returns {} where entries cannot say: for store times, for tags (entries contain only a hash), and
-        without consume queues. For times, raises CorruptionError if a missing commit-log file may have
-        contained some of the records.
+        Returns {} if entries cannot determine the number: for store times, for tags (entries contain only a
+        hash), and without consume queues. For times, raises CorruptionError if a missing commit-log file may
+        have contained some of the records.
         """
         rows = self.rows
         if not (self.store / "consumequeue").is_dir():
@@ -157,7 +157,7 @@ def warn_of_gap(queues: StoreQueues, previous: Manifest | None) -> list[str]:
 
 
 def _first_kept(queue: Queue, low: int) -> int:
-    """Return the first queue offset whose record is at commit-log offset `low` or later, or else the end."""
+    """Return the first queue offset whose record is at commit-log offset `low` or later, otherwise the end."""
     for file in queue.files.files:
         entries = entry_columns(without_last_hole(file, ENTRY.size))
         kept = entries.used & (entries.offsets >= low)
@@ -241,7 +241,7 @@ class _Hole:
     after: int | None = None
 
     def look_at(self, queues: Sequence[Queue], found: Written, wanted: Any) -> None:
-        """Look at entries of these queues, one file of each; of these entries, at those of the mask."""
+        """Examine entries of these queues, one file of each; of these entries, those of the mask."""
         places = found.places
         inside = np.flatnonzero(wanted & (places >= self.begin) & (places < min(self.end, _NO_END - 1)))
         if len(inside):
@@ -300,10 +300,10 @@ def _time(log: LogReader, place: int | None) -> int | None:
     return None if message is None else message.store_timestamp
 
 
-# Consume queue entries as columns, of many files at once: to read and check 80,000 files one by one takes
-# longer than to export their records.
+# Consume queue entries as columns, of many files at once: reading and checking 80,000 files one by one takes
+# longer than exporting their records.
 #
-# The first and last entries of a file decide whether it is read, so that a stretch of a long log costs only its
+# The first and last entries of a file decide whether it is read, so that a range of a long log costs only its
 # own entries.
 
 _LOOKS = 3
@@ -352,7 +352,7 @@ class Written(NamedTuple):
     codes: Any
 
     def unsound(self) -> Any:
-        """Return the numbers of files that have a hole, or whose places do not ascend."""
+        """Return the numbers of files that have a hole, or whose offsets are out of order."""
         same = self.owners[1:] == self.owners[:-1]
         wrong = (np.diff(self.numbers) != 1) | (np.diff(self.places) <= 0)
         return self.owners[1:][same & wrong]
@@ -445,7 +445,7 @@ def seen_files(queues: Sequence[Queue], counting: Counting | None = None) -> lis
             for number, one in _seen_in(run, found, queues, counting):
                 seen[number].append(one)
         wanted = [(number, rest[number].pop()) for number in others if rest[number] and not seen[number]]
-    # The last file comes first: if it has entries, those before it are full, whatever a broker writes.
+    # The last file comes first: if it has entries, those before it are full, even while a broker writes.
     for number in others:
         seen[number][:0] = _peeked_at(queues[number], rest[number])
     return seen

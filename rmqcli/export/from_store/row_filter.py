@@ -61,7 +61,7 @@ class RowFilter:
         return self.end is not None or self.end_time is not None
 
     def after(self, previous: Manifest | None, store: str) -> RowFilter:
-        """Return the filter without the records of a store that an earlier export has.
+        """Return the filter without the records of a store that an earlier export contains.
 
         With `only_queued`, other exports, for example of the running cluster, may have continued in the
         queues.

@@ -1,7 +1,7 @@
 """The store folders that rows are read from, and the brokers that they belonged to.
 
 (broker name, topic, queue id, queue offset) identifies a message, but no record contains the name of its
-broker. It is taken from what the user says, else from a broker.conf in or beside the folder, else from the
+broker. It is taken from an option, otherwise from a broker.conf in or beside the folder, otherwise from the
 topic that a broker registers under its own name (Java `TopicConfigManager`).
 """
 
@@ -35,7 +35,7 @@ def store_sources(paths: Sequence[Path], names: Sequence[str] = ()) -> list[Stor
     """Return the folders with their brokers; `names` are those of all folders, in order, or empty.
 
     Raises SourceError if two folders belong to the same broker, or one of several to an unknown one, because
-    their rows could not be told apart.
+    their rows could not be distinguished.
     """
     if names and len(names) != len(paths):
         raise SourceError(

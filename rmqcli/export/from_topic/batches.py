@@ -65,7 +65,7 @@ async def read_some(
         gathered += taken
         size += sum(len(message.body) for message in taken)
         following = result.next_begin_offset
-        # The broker has no further messages, such as a slave that lags behind.
+        # The broker has no further messages, for example a slave that lags behind.
         if following <= offset:
             return to_batch(gathered), None
         if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -108,7 +108,7 @@ T = TypeVar("T")
 class QueueEnd(NamedTuple):
     """The end of a queue: all of `wanted` before offset `reached` was exported.
 
-    `error` says why the rest was not, `lost` which messages were removed while it was read.
+    `error` is the reason why the rest was not, `lost` lists the messages that were removed while it was read.
     """
 
     wanted: QueueRange

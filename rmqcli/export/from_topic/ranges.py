@@ -70,8 +70,8 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
 
 # Ranges of queues as tasks, by the sizes that their messages are estimated to have.
 #
-# Offsets say how many messages a range has; how large they are, the first messages of the longest range of each
-# topic show.
+# Offsets give the number of messages in a range; the first messages of the longest range of each topic give
+# their size.
 
 AT_ONCE = 16
 """The number of topics that are queried at the same time."""

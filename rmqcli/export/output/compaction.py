@@ -1,7 +1,7 @@
-"""Merging of small files into files of a target size: what folders and tables have in common, and folders.
+"""Merging of small files into files of a target size: the part common to folders and tables, and folders.
 
-In the folder of an export, each new file is one commit, so a run that is killed has merged whole files, or
-leaves a plan that the next run on the folder carries out. The offsets of the manifest stay as they are.
+In the folder of an export, each new file is one commit, so a killed run has merged whole files, or leaves a
+plan that the next run on the folder carries out. The offsets of the manifest do not change.
 
 Files are merged with their neighbours in the manifest only, so that it still lists the rows of a queue in
 order. Those of different brokers stay apart in an export of several stores: the end of a commit log in the
@@ -55,7 +55,7 @@ def bins(
 ) -> list[list[File]]:
     """Return files of one partition that fit into one of size `most`, at least two, in their order.
 
-    A file of more than half of that size stays as it is, so that no row is rewritten again and again.
+    A file of more than half of that size is left as it is, so that no row is rewritten repeatedly.
     """
     done: list[list[File]] = []
     under_way: dict[Hashable, tuple[list[File], int]] = {}
@@ -101,7 +101,7 @@ def compact_folder(out: Location, file_bytes: int, *, dry_run: bool = False) -> 
     manifest, is_unfinished = listed(out), has_plan(out)
     if (manifest is None and not is_unfinished) or (isinstance(out, Path) and not out.is_dir()):
         raise ExportNotFound(f"{out}: no export is in this folder")
-    # A folder where there is nothing to do is not taken away from an export that runs.
+    # A folder without small files is not taken over from a running export.
     plan = [] if manifest is None else _bins(out, manifest, file_bytes)
     if dry_run or not (plan or is_unfinished):
         found = planned(str(out), plan, lambda one: one.entry.bytes)
@@ -125,7 +125,7 @@ def compact_folder(out: Location, file_bytes: int, *, dry_run: bool = False) -> 
 
 
 class _Small(NamedTuple):
-    """A file, and what its footer says; `size` is before compression."""
+    """A file and the facts in its footer; `size` is before compression."""
 
     entry: FileEntry
     footer: Any
@@ -149,7 +149,7 @@ def _bins(out: Location, manifest: Manifest, file_bytes: int) -> list[list[_Smal
     keys: dict[str, Hashable] = {}
     for entry, small in zip(manifest.files, looked, strict=True):
         series = entry.path.rpartition("/")[0], _brokers(entry) if len(manifest.stores) > 1 else None
-        # Files before and after a large one, or one with other columns, are no neighbours.
+        # Files before and after a large one, or one with other columns, are not neighbours.
         kind = str(small.schema) if small else ""
         if last.get(series) != kind:
             runs[series] += 1
@@ -164,8 +164,8 @@ def _brokers(entry: FileEntry) -> frozenset[str | None]:
 
 
 def _look(out: Location, file_bytes: int, entry: FileEntry) -> _Small | None:
-    """Return what is to know of a file; None if it is large, or was removed."""
-    if entry.bytes > file_bytes:  # footers count, too
+    """Return the facts about a file; None if it is large, or was removed."""
+    if entry.bytes > file_bytes:  # footers also count
         return None
     place = _place(out)
     try:
@@ -205,7 +205,7 @@ def _texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def _layout(files: Sequence[_Small], partition_by: tuple[str, ...]) -> Layout:
-    """Return the layout in which the files were written, as far as it can be seen."""
+    """Return the layout in which the files were written, as far as it can be determined."""
     groups = (one.footer.row_group(0) for one in files if one.footer.num_row_groups)
     columns = [group.column(number) for group in groups for number in range(group.num_columns)]
     filtered = {column.path_in_schema for column in columns if _has_bloom_filter(column)}

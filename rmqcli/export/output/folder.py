@@ -162,8 +162,8 @@ def refuse_existing(out: Path, *, resume: bool = False) -> None:
 def refuse_content(
     out: object, books: object, kept: set[str], *, resume: bool, is_filled: bool, remedy: str = ANOTHER
 ) -> None:
-    """Raise OutputExists if what is in a folder, and the names `kept` in its books, are no ground for a new or
-    a resumed export.
+    """Raise OutputExists if the contents of a folder, and the names `kept` in its books, do not allow a new
+    or a resumed export.
     """
     if is_filled:
         if not resume:
@@ -218,7 +218,7 @@ class ExportFiles(ABC):
         if previous is not None:
             if not self._is_of_any:
                 previous.require_same(self._base, self.shown)
-            # Not their count: the number of a file that was replaced is never used again.
+            # Not their count, because the number of a replaced file is never used again.
             for file in previous.files:
                 folder, _, name = file.path.rpartition("/")
                 self._numbers[folder] = max(self._numbers[folder], _number(name) + 1)
@@ -254,7 +254,7 @@ class ExportFiles(ABC):
         return added
 
     def replace(self, files: Sequence[FileEntry], name: str) -> FileEntry:
-        """Put a temporary file that has the same rows in the place of these files, of the same folder."""
+        """Replace these files of one folder with a temporary file that has the same rows."""
         assert self.previous is not None
         (entry,) = self.measure([name])
         if entry.rows != sum(file.rows for file in files):
@@ -331,7 +331,7 @@ class ExportFolder(ExportFiles):
             ) from None
 
     def _recover(self) -> None:
-        """Remove or complete what a killed export left."""
+        """Remove the files of a killed export, or complete its commit."""
         if (journal := read_json(self._books / JOURNAL, Commit)) is not None:
             self._carry_out(journal)
         for left in self._books.glob(f"{TEMPORARY}*"):
@@ -371,7 +371,7 @@ class ExportFolder(ExportFiles):
         (self._books / JOURNAL).unlink()
 
     def _require_moved(self, commit: Commit) -> None:
-        """Raise ExportError unless the files that replace others are there as a whole, and stay there."""
+        """Raise ExportError unless the files that replace others are complete and durable."""
         for _, name in commit.moves:
             path = self._out / name
             if not path.exists() or path.stat().st_size != commit.sizes[name]:

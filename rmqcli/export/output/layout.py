@@ -42,8 +42,8 @@ class Layout:
 
     `body_text` adds a column with the bodies that are UTF-8, otherwise null.
 
-    With `sort`, the rows of each row group are in the order of `rmqcli.export.output.order`, whatever that
-    costs. `bloom_filters` are the columns that have one in each row group, by which readers skip it.
+    With `sort`, the rows of each row group are in the order of `rmqcli.export.output.order`, regardless of
+    the cost. `bloom_filters` are the columns that have one in each row group, which lets readers skip it.
 
     `transform` is applied to rows before they are gathered; it may add columns. With `whole_rows`, files
     contain the topic even if it is in the name of their folder. At most `open_partitions` have an open file;

@@ -1,7 +1,7 @@
 """The manifest of an export folder: its content, and where `--resume` continues.
 
-For the folder `orders` it is next to it, in `_orders.rmq`, because some readers (Polars) take every file in a
-folder for data. Others (Spark, PyArrow), when reading the parent folder, skip names that start with `_`. An
+For the folder `orders` it is next to it, in `_orders.rmq`, because some readers (Polars) treat every file in
+a folder as data. Others (Spark, PyArrow), when reading the parent folder, skip names that start with `_`. An
 export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each store. Where
 that is null (the last export had an end, so it left out records in between), it also continues at `end` of
 each queue.
@@ -74,8 +74,8 @@ def queue_codes(table: Any) -> tuple[list[QueueKey], Any]:
     import pyarrow as pa
 
     (topics, topic_codes), (brokers, broker_codes) = map(_coded, (table["topic"], table["broker_name"]))
-    # Rows are grouped by one number much faster than by several texts.
-    # The ids as unsigned 32 bits, so that a negative one does not change the half of the names.
+    # Rows are grouped by one number much faster than by several strings. The ids as unsigned 32 bits, so that
+    # a negative one does not change the half of the names.
     queues = table["queue_id"].to_numpy().view(np.uint32).astype(np.int64)
     keys = pa.array(((topic_codes * len(brokers) + broker_codes) << 32) | queues).dictionary_encode()
     return [_queue_key(key, topics, brokers) for key in keys.dictionary.to_pylist()], keys.indices.to_numpy()
@@ -245,7 +245,7 @@ class Origin(NamedTuple):
 
 
 ASIDE = "aside/"
-"""The beginning of the names of files with rows whose body does not decode, which are in another place."""
+"""The prefix of the names of files with rows whose body does not decode, which are stored elsewhere."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):

@@ -3,7 +3,7 @@
 Reading gives the rows of a queue in the order of their offsets, but mixes the queues. Batches from a cluster
 are of one queue each, so they only have to be arranged. Those of a store mix queues like the commit log:
 their rows have to be copied, which adds a fifth to a third to the CPU time of an export, so it is done only
-if asked for. Either way, only the rows of one row group are in memory.
+on request. Either way, only the rows of one row group are in memory.
 """
 
 from __future__ import annotations
@@ -128,6 +128,6 @@ def _ascends(rows: Any) -> bool:
 
 
 def _by_name(key: tuple[str, str | None, int]) -> tuple[Any, ...]:
-    """Return what compares like a queue in files: names by their bytes, an unknown broker last."""
+    """Return a key that compares like a queue in files: names by their bytes, an unknown broker last."""
     topic, broker, queue = key
     return topic.encode(), broker is None, (broker or "").encode(), queue

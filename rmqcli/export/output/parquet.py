@@ -26,8 +26,9 @@ from rmqcli.export.transform.decoding import VALUE
 class Output(NamedTuple):
     """The files to write to `place`; their names start with `prefix`. Can be pickled.
 
-    With `of_store`, the footers say where the next export of the store continues. With `in_thread`, a thread
-    compresses and writes a row group while the next one is gathered, so two are in memory.
+    With `of_store`, the footers contain the position at which the next export of the store continues. With
+    `in_thread`, a thread compresses and writes a row group while the next one is gathered, so two are in
+    memory.
     """
 
     place: Place
@@ -49,7 +50,7 @@ class Output(NamedTuple):
 
 
 class TwoPlaces(NamedTuple):
-    """The place of rows whose body decodes, and, with a layout of its own, that of the others."""
+    """The place of rows whose body decodes and, with a separate layout, that of the others."""
 
     kept: Place
     aside: Place
@@ -66,7 +67,7 @@ class TwoPlaces(NamedTuple):
 class ParquetFiles:
     """A context manager that writes batches to one file after another; `names` are their names in `place`.
 
-    An error may leave broken files, which are not visible yet.
+    An error may leave incomplete files, which are not visible yet.
     """
 
     def __init__(self, output: Output) -> None:
@@ -125,7 +126,7 @@ class ParquetFiles:
             self._under_way = None
 
     def _write_group(self, batches: list[Any], size: int) -> None:
-        # Each batch has its own dictionaries; a writer that meets a second one gives them up.
+        # Each batch has its own dictionaries; a writer that encounters a second one gives up dictionaries.
         ordered = in_order(batches) if self._output.sorts else pa.Table.from_batches(batches)
         table = ordered.unify_dictionaries()
         shaped = self._layout.shape(table)
@@ -289,7 +290,7 @@ def _folders(batch: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _hours(times: Any) -> Any:
-    """Return the hours of times in UTC as texts, each of which is formatted once."""
+    """Return the hours of times in UTC as strings, each of which is formatted once."""
     hours = pc.floor_temporal(times.cast(pa.timestamp("us")), unit="hour").dictionary_encode()
     return pc.strftime(hours.dictionary, "%Y-%m-%d-%H").take(hours.indices)
 
@@ -317,7 +318,7 @@ WRITER_OPTIONS: Mapping[str, Any] = {
 _CAN_FILTER = "bloom_filter_options" in signature(parquet.ParquetWriter).parameters
 """False for the versions of PyArrow that cannot write Bloom filters."""
 _FALSE_POSITIVES = 0.05
-"""The share of row groups in which a reader looks for a value in vain. One of 0.01 takes twice the bytes."""
+"""The false-positive rate of a filter. A rate of 0.01 takes twice the bytes."""
 _BODIES_APART = {"body": "DELTA_LENGTH_BYTE_ARRAY"}
 _SMALL_BODY = 512
 _SAMPLE_BYTES = 1 << 16
@@ -348,8 +349,8 @@ def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
 def _is_noise(table: Any) -> bool:
     """Return True if bodies are small and incompressible.
 
-    The lengths between such bodies make zstd search in vain, so they are stored apart: 80 instead of 145 ns
-    for 100 bytes. Compressible bodies would take a tenth longer.
+    The lengths between such bodies make zstd search for matches without success, so they are stored
+    separately: 80 instead of 145 ns for 100 bytes. Compressible bodies would take a tenth longer.
     """
     bodies = next((chunk for chunk in table["body"].chunks if len(chunk)), None)
     if (

@@ -1,4 +1,5 @@
-"""Object stores and HDFS: what a URI such as `s3://lake/orders` names, through the file systems of pyarrow.
+"""Object stores and HDFS: folders and objects of a URI such as `s3://lake/orders`, through the file systems
+of pyarrow.
 
 An object appears when its upload is complete, and a stream of pyarrow completes its upload even if an error
 ends it. So nothing is written under a final name: an object is written under a temporary one and copied by
@@ -100,7 +101,7 @@ class Storage(NamedTuple):
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Write an object that is as a whole there, or not at all, whatever interrupts this."""
+        """Write an object so that it is complete or absent, even after an interruption."""
         with (self / name).replacing() as file:
             file.write(content)
 
@@ -118,7 +119,7 @@ class Storage(NamedTuple):
                 files.copy_file(f"{path}/{name}", target)
 
     def names(self) -> list[str]:
-        """Return the names of what is directly below this folder; empty if there is none."""
+        """Return the names directly below this folder; empty if there are none."""
         from pyarrow.fs import FileSelector
 
         files, path = self._opened
@@ -137,7 +138,7 @@ class Storage(NamedTuple):
         return [info.path.strip("/")[start:] for info in found if info.type == FileType.File]
 
     def delete(self, name: str) -> None:
-        """Remove an object, or all that is below a folder; it may be gone already."""
+        """Remove an object, or everything below a folder; it may already be gone."""
         from pyarrow.fs import FileType
 
         files, path = self._opened
@@ -163,11 +164,11 @@ class Storage(NamedTuple):
 
 
 Location: TypeAlias = Path | Storage
-"""The place that an option such as `--out` names."""
+"""The location that an option such as `--out` names."""
 
 
 def location(option: str, text: str) -> Location:
-    """Return the path of this machine, also of a `file:` URI, or the storage. Raise GrammarError."""
+    """Return a path of this machine, which may be a `file:` URI, or the storage. Raise GrammarError."""
     scheme = text.partition("://")[0].lower() if "://" in text else ""
     if scheme not in SCHEMES:
         try:
@@ -215,7 +216,7 @@ def _file_system(scheme: str, authority: str, query: str) -> tuple[Any, str]:
 
 
 def s3_endpoint() -> str | None:
-    """Return the address of S3 in the environment; None: that of AWS."""
+    """Return the S3 endpoint in the environment; None: that of AWS."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
@@ -269,7 +270,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[StorageError], str], ...] = tuple(
 
 
 def storage_error(shown: object, error: Exception) -> StorageError:
-    """Return the error as one line, with a remedy where its reason is known."""
+    """Return the error as one line, with a remedy if its reason is known."""
     text = str(error)
     found = _AWS.search(text)
     if found:
@@ -282,7 +283,7 @@ def storage_error(shown: object, error: Exception) -> StorageError:
 
 
 def kind_of(text: str) -> tuple[type[StorageError], str]:
-    """Return the kind of an error by its text, and what to add to that; empty if its reason is not known."""
+    """Return the kind of an error by its text, and the remedy to add; empty if its reason is unknown."""
     for pattern, kind, remedy in _KINDS:
         if pattern.search(text):
             return kind, f"; {remedy}"

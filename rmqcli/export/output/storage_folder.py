@@ -4,7 +4,7 @@ Its content, names and plan are those of a local folder ([folder.py](folder.py))
 renames nor locks. A commit lets the store copy the files from the temporary folder to their final names,
 which contain the run; the manifest, the removal of replaced files and `_SUCCESS` come after all of them.
 Instead of a lock, a run writes its id as `writer.json`, and commits only while that is still there: the
-export that was started last wins, and the one before it ends without having added anything.
+export that was started last takes over, and the earlier one ends without adding anything.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ class StorageFolder(ExportFiles):
         return self
 
     def _recover(self) -> None:
-        """Remove or complete what a killed export left, and take over from one that still runs."""
+        """Remove the files of a killed export, or complete its commit, and take over from one that still
+        runs.
+        """
         if (plan := self._books.read(JOURNAL)) is not None:
             self._carry_out(decode_json(plan, Commit, self._books / JOURNAL))
         for name in self._books.names():
@@ -152,8 +154,8 @@ class StorageFolder(ExportFiles):
     def _carry_out(self, commit: Commit) -> bool:
         """Carry out a plan, possibly again, and possibly at the same time as the run that made it.
 
-        Return False, and forget the plan, if another export has added files that it does not know of, or has
-        removed its files.
+        Return False, and forget the plan, if another export has added files unknown to it, or has removed its
+        files.
         """
         if self._follows(commit):
             self._out.delete(SUCCESS)
@@ -200,7 +202,7 @@ class StorageFolder(ExportFiles):
         if error is None:
             self._leave()
             return
-        with suppress(StorageError):  # the error of the run says more
+        with suppress(StorageError):  # the error of the run is more informative
             if isinstance(error, StorageNotFound) and not self._is_writer():
                 # The other one has removed the unfinished files of this one.
                 error = self._overtaken()
@@ -210,7 +212,7 @@ class StorageFolder(ExportFiles):
             raise error
 
     def _leave(self) -> None:
-        """Remove everything that this run has not committed, unless its commit is to be completed."""
+        """Remove everything that this run has not committed, unless its commit will be completed."""
         is_writer = self._is_writer()
         if is_writer and self._books.read(JOURNAL) is not None:
             return

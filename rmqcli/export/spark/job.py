@@ -146,7 +146,7 @@ async def mean_sizes(client_options: Mapping[str, Any], ranges: list[QueueRange]
 def joined(
     wanted: Sequence[QueueRange], tasks: Sequence[list[QueueRange]], done: Sequence[Written]
 ) -> tuple[list[QueueEnd], list[str]]:
-    """Return the end up to which each queue was read without a gap, and the files up to there."""
+    """Return the end up to which each queue was read without a gap, and the files up to that point."""
     ends = {one.queue: QueueEnd(one, one.begin) for one in wanted}
     names: list[str] = []
     for task, written in zip(tasks, done, strict=True):
@@ -375,7 +375,7 @@ _OURS: tuple[tuple[re.Pattern[str], type[Exception]], ...] = (
     (_raised(CorruptionError, DamagedFile), CorruptionError),
     (_raised(DecodeError), DecodeError),
 )
-"""Errors of tasks that are raised again here; the first one found wins."""
+"""Errors of tasks that are raised again here; the first one found is used."""
 _OF_FILE = re.compile(r"^\w+: \[Errno \d+\] (?P<reason>.*): '(?P<path>.*)'$")
 _ERROR = re.compile(
     r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Refused|Lost|Failed|Timeout|Route): .*", re.MULTILINE

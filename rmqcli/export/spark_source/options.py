@@ -119,7 +119,7 @@ class ClientOptions:
 class ReadOptions:
     """A choice of messages: one of `topics`, `pattern` and `assigned`, or `paths` (optionally with `topics`).
 
-    `assigned` maps topic → broker name → queue ids; the broker name None stands for every broker. `start` and
+    `assigned` maps topic → broker name → queue ids; the broker name None means every broker. `start` and
     `end` are None for the default of the kind of query.
     """
 

@@ -1,4 +1,5 @@
-"""Outages: a broker that is away is tried again, a number of times; a topic that is gone is an error at once.
+"""Outages: requests to a broker that is away are retried a number of times; a topic that is gone is an error
+at once.
 
 A broker or name server that does not respond is away. So is a broker that is not registered with the name
 servers: when it stops, its topics vanish from the routes, and when it starts, it registers them again. A
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 
 class Outage(ExportError):
-    """Something was away for longer than the options allow.
+    """A broker or name server was away for longer than the options allow.
 
     The query can be started again without losing messages.
     """
@@ -144,7 +145,7 @@ def _seconds(options: ReadOptions | WriteOptions, retries: int) -> float:
     return retries * options.retry_interval_ms / 1000
 
 
-# Errors without a traceback: Spark shows what its Python workers print, and the telling line came last.
+# Errors without a traceback: Spark shows the output of its Python workers, with the informative line last.
 #
 # A worker that meets an error prints it and ends. If it is one of ours, Spark is told to print only the error
 # (SPARK_HIDE_TRACEBACK), which names the cause and the remedy; set that variable to nothing to see tracebacks.

@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._noted(trio.run(reading, self.options, first_offsets))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of `maxOffsetsPerTrigger`, or else that of `minOffsetsPerTrigger`.
+        """Return the limit of `maxOffsetsPerTrigger`, otherwise that of `minOffsetsPerTrigger`.
 
         A Python data source has one limit only; `latestOffset` takes a second from the options.
         """

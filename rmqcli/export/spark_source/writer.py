@@ -1,9 +1,9 @@
 """Rows to topics, at least once.
 
-A task that fails is run again and sends its rows again, and rows of a job that is given up stay sent. Rows
-that request a queue, by an ordering key or its number, are sent in the order of their task, one request per
-queue at a time; others have no order. Rows of one topic are sent in batches, except those with a delay level
-or a body that the producer would compress.
+A failed task is run again and sends its rows again, and rows of an abandoned job remain sent. Rows that
+request a queue, by an ordering key or its number, are sent in the order of their task, one request per queue
+at a time; others have no order. Rows of one topic are sent in batches, except those with a delay level or a
+body that the producer would compress.
 """
 
 from __future__ import annotations

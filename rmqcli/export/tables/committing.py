@@ -1,4 +1,4 @@
-"""Commits that lose against other writers, or whose reply is lost."""
+"""Commits that conflict with other writers, or whose reply is lost."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def commit_patiently(
     look_again: Callable[[], object] = lambda: None,
     lost: str = "nothing was added, so export again with --resume",
 ) -> None:
-    """Commit, again after `look_again` if another writer was faster. `lost` is what that means in the end.
+    """Commit, and repeat after `look_again` if another writer was faster. `lost` is the message if all
+    attempts fail.
 
-    Raises TableConflict after COMMITS commits that lost against other writers.
+    Raises TableConflict after COMMITS commits that conflicted with other writers.
     """
     for attempt in range(COMMITS):
         try:

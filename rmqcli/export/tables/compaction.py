@@ -1,8 +1,8 @@
 """Merging of the small files of a table, as a change feed makes them, into files of a target size.
 
 No row changes, and the commit replaces files in one step: readers see the old files or the new ones, and a
-run that is killed has done nothing. Exports may add to the table meanwhile, and continue where they were: a
-Delta commit leaves their offsets alone, a snapshot of Iceberg repeats those of its parent.
+killed run has no effect. Exports may add to the table meanwhile, and continue where they were: a Delta commit
+leaves their offsets alone, a snapshot of Iceberg repeats those of its parent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def compact(name: str, file_bytes: int, *, dry_run: bool = False) -> Compacted:
 
 
 def _compact_delta(uri: str, file_bytes: int, dry_run: bool) -> Compacted:
-    """Compact by the library, which also repeats its commit if another one only added files."""
+    """Compact with the library, which also repeats its commit if another one only added files."""
     from rmqcli.export.tables.delta import DeltaTable, explained
 
     there = DeltaTable(uri)
@@ -58,7 +58,7 @@ def _delta_properties() -> Any:
     from deltalake import BloomFilterProperties, ColumnProperties, WriterProperties
 
     ids = ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, fpp=0.05))
-    # Unlike others, this writer would repeat the longest body whole, twice.
+    # Unlike other writers, this one would repeat the whole longest body, twice.
     return WriterProperties(
         compression="ZSTD", statistics_truncate_length=64, column_properties={"msg_id": ids}
     )

@@ -45,12 +45,12 @@ from rmqcli.grammar.values import local_path
 
 # The statistics of a data file in a Delta log, taken from its Parquet footer: numbers and times.
 #
-# Readers leave out files by them. A time is a text with milliseconds, so a least value is rounded down and a
-# greatest up (Delta protocol, per-file statistics).
+# Readers use them to skip files. A time is a string with milliseconds, so a minimum is rounded down and a
+# maximum up (Delta protocol, per-file statistics).
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_000
-"""Milliseconds of the years 1 to 9999; times outside have no text."""
+"""Milliseconds of the years 1 to 9999; times outside have no string form."""
 
 
 class _Bounds(NamedTuple):
@@ -115,7 +115,7 @@ _LOOKS = (1, 64, None)
 
 
 def storage_options() -> dict[str, str]:
-    """Return limits of requests, and what delta-rs does not take from the environment by itself."""
+    """Return limits of requests, and options that delta-rs does not take from the environment by itself."""
     plain_http = {"allow_http": "true"} if (s3_endpoint() or "").startswith("http:") else {}
     return {
         "connect_timeout": f"{CONNECT_SECONDS}s",
@@ -153,7 +153,7 @@ class StoragePlace(NamedTuple):
         return found
 
     def finish(self, name: str) -> None:
-        """Do nothing, because in such a storage a file appears only when it is complete."""
+        """Do nothing, because in object storage a file appears only when it is complete."""
 
     def drop(self, prefix: str) -> None:
         """Do nothing, because listing a table takes long, and VACUUM removes the files."""

@@ -33,7 +33,7 @@ from rmqcli.export.tables.table import (
 )
 
 _MARK = "rmq.exported"
-"""The table property that says that one of its snapshots must have offsets."""
+"""The table property that indicates that one of its snapshots must have offsets."""
 _RETRIES = "commit.retry.num-retries"
 
 

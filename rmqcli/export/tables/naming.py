@@ -31,7 +31,7 @@ def format_of(name: str, option: str = "--table") -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Return whether a name is a path of this machine or in a storage, not that of a table."""
+    """Return True if a name is a path on this machine or in object storage, not that of a table."""
     return name.partition(":")[0] not in PACKAGES
 
 
@@ -61,7 +61,7 @@ def table_of(name: str, by: str = "day") -> Table:
 
 
 def name_for(name: str, topic: str) -> str:
-    """Return the name of the table of a topic, which stands for `{topic}`.
+    """Return the name of the table of a topic, which replaces `{topic}`.
 
     In a URI, the percent signs of a topic are escaped.
     """

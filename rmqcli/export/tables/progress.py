@@ -48,13 +48,13 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     required: list[str] | None = None
     """The fields of `value` that every schema so far required; None: bodies were never decoded."""
     batch: Batch | None = None
-    """The last rows for the quarantine, which this commit has decided on; they are added there after it."""
+    """The last rows for the quarantine, as decided by this commit; they are added there after it."""
     done: dict[str, str] = {}
     """In a quarantine: the run of the last batch that was added, by chain."""
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
-        """Decode a text. Raises TableError if it is not such a document."""
+        """Decode a string. Raises TableError if it is not such a document."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:

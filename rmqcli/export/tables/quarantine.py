@@ -1,9 +1,9 @@
-"""The quarantine of a table: rows whose body does not decode, in a table of their own or in a folder.
+"""The quarantine of a table: rows whose body does not decode, in a separate table or a folder.
 
-The commit of the main table decides: it has the offsets behind these rows, and names the run and its files
-in the quarantine, which are complete but not visible by then. Afterwards they are added there. Whatever is
-killed in between is made up for by the next run on the main table, before it reads: the quarantine says up
-to which run it has the rows, by `chain`, which identifies the main table.
+The commit of the main table decides: it has the offsets after these rows, and names the run and its files in
+the quarantine, which are complete but not visible by then. Afterwards, they are added there. If a run is
+killed in between, the next run on the main table adds them before it reads: the quarantine records the last
+run whose rows it has, by `chain`, which identifies the main table.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ class Quarantine:
         return msgspec.structs.replace(entry, path=ASIDE + name)
 
     def batch(self, before: Batch | None, run: str, files: Sequence[FileEntry]) -> Batch | None:
-        """Return what the commit of the main table says of these files; without any, what it said before."""
+        """Return the entry of these files in the commit of the main table; without files, the previous entry."""
         if not files:
             return before
         names = [file.path.removeprefix(ASIDE) for file in files]
         return Batch(before.chain if before else run, run, self.name, names)
 
     def complete(self, batch: Batch) -> None:
-        """Add the files of a batch unless they are there."""
+        """Add the files of a batch unless they are already there."""
         if batch == self._completed or self._has(batch):
             return
         try:

@@ -1,6 +1,6 @@
 """A run of an export on a table: a destination whose commit is one commit of the table.
 
-A commit that lost against another writer is repeated on the new version as long as the offsets there are
+A commit that conflicts with another writer is repeated on the new version as long as the offsets there are
 those that the run began with, so other writers do not disturb it. If the offsets differ, another export has
 added the same messages, and the run starts again after them. Both kinds of attempts are bounded.
 """
@@ -165,7 +165,7 @@ class TableRun:
     ) -> list[FileEntry]:
         """Add the files in one commit, or do nothing if there is nothing new.
 
-        Raises TableConflict if other writers were faster again and again.
+        Raises TableConflict if other writers were faster every time.
         """
         aside = [file for file in files if file.path.startswith(ASIDE)]
         self._put_aside = bool(aside)

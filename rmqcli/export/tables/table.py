@@ -1,4 +1,4 @@
-"""A table as a run sees it, whatever its format."""
+"""A table as a run sees it, independent of its format."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ERRORS: Mapping[type[StorageError], type[TableError]] = {
 
 
 def table_error(table: str, text: str) -> TableError:
-    """Return the error of a library as one line, with a remedy where its reason is known."""
+    """Return the error of a library as one line, with a remedy if its reason is known."""
     kind, remedy = kind_of(text)
     return _ERRORS.get(kind, TableError)(f"{table}: {text.rstrip('.')}{remedy}")
 
@@ -77,7 +77,7 @@ class TablePlace(Unfinished, Protocol):
         """
 
     def drop(self, prefix: str) -> None:
-        """Remove files whose names start with `prefix`, where that is cheap."""
+        """Remove files whose names start with `prefix`, if that is cheap."""
 
 
 class Table(Protocol):
@@ -138,7 +138,7 @@ def needed(layout: Layout) -> Layout:
 
 
 def added_fields(there: Any, wanted: Any, table: str) -> list[Any]:
-    """Return the fields that an export adds to a table, also structs that have more fields than there.
+    """Return the fields that an export adds to a table, including structs with additional fields.
 
     Raises TableMismatch for a field of another type, and for a required column that the export lacks.
     """

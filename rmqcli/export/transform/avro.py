@@ -17,11 +17,12 @@ from rmqcli.export.errors import SchemaError
 from rmqcli.export.transform.columns import canonical, paths
 from rmqcli.export.transform.decoder import Undecodable, array_of
 
-# Avro schemas (.avsc) as Arrow types, and what makes of the values that fastavro reads those that Arrow takes.
+# Avro schemas (.avsc) as Arrow types, and the conversion of values read by fastavro to those that Arrow
+# accepts.
 #
-# Logical types of the table are converted, others are their underlying types, as Avro 1.11 has it for unknown
-# ones. A record that contains itself has no columns, nor has a union of several types; an array of items
-# without bytes is refused, since a body of a few bytes could have 2^63 of them.
+# Logical types in the table are converted; others are their underlying types, as Avro 1.11 specifies for
+# unknown ones. A record that contains itself has no columns, nor does a union of several types; an array of
+# items without bytes is refused, since a body of a few bytes could have 2^63 of them.
 
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES: Mapping[tuple[str, str], pa.DataType] = {

@@ -1,7 +1,7 @@
 """Types of columns that grow: schemas that change, and arrays in the type of a table.
 
-A type grows by fields only, also in structs within lists and maps. A field of another type is a conflict, and
-so is a missing one that every schema before required: whoever reads the table relies on both.
+A type grows only by fields, including those in structs within lists and maps. A field of another type is a
+conflict, and so is a missing field that every earlier schema required: readers of the table rely on both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rmqcli.export.transform.masking import list_of
 
 
 class TypeConflict(Exception):
-    """A field cannot have two types. The text names it and both."""
+    """A field cannot have two types. The message names the field and both types."""
 
 
 def merged(there: Any, given: Any, place: str) -> Any:
@@ -73,8 +73,8 @@ def plain(kind: Any) -> str:
 
 
 def paths(kind: Any, *, required: bool = False, above: str = "") -> Iterator[str]:
-    """Yield the paths of the fields in a struct, also in lists and maps; with `required`, of those that are
-    not nullable.
+    """Yield the paths of the fields in a struct, including lists and maps; with `required`, only of those
+    that are not nullable.
     """
     if t.is_struct(kind):
         for field in kind:

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 RUN_BYTES = 4 * 1024 * 1024
 """The bytes of bodies whose values exist at the same time.
 
-One byte may become a Python object of some hundred.
+One byte may become a Python object of several hundred bytes.
 """
 
 
 class Undecodable(Exception):
-    """A body does not fit the schema. The text says why, briefly and without any part of the body."""
+    """A body does not fit the schema. The message gives a brief reason, without any part of the body."""
 
 
 class Decoder(Protocol):

@@ -1,4 +1,4 @@
-"""Bodies as typed columns: the struct `value` and, with `column`, the text `value_error`.
+"""Bodies as typed columns: the struct `value` and, with `column`, the string `value_error`.
 
 The error is that of a body that does not decode. The schema is passed on as the bytes of its file, so
 executors need not see the file. Each process compiles it once.
@@ -23,7 +23,7 @@ REASON = "reason"
 FAIL, NULL, COLUMN = ON_ERROR = ("fail", "null", "column")
 """A body that does not decode ends the export, becomes null, or becomes null with the reason in a column."""
 QUARANTINE = "quarantine"
-"""A row whose body does not decode is put aside with the reason."""
+"""A row whose body does not decode is set aside with the reason."""
 MAX_SCHEMA_BYTES = 16 * 1024 * 1024
 _KEEPS = "null or column keeps such rows (--on-error; decodeOnError of the data source)"
 
@@ -116,7 +116,7 @@ class Decoding:
 
     @property
     def summary(self) -> str:
-        """A text that must be the same when an export is continued.
+        """A string that must be the same when an export is continued.
 
         It has the beginning of the schema's SHA-256.
         """

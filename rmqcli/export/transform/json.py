@@ -18,12 +18,12 @@ from rmqcli.export.transform.columns import canonical, paths
 from rmqcli.export.transform.decoder import Undecodable
 from rmqcli.export.transform.masking import on_leaves
 
-# JSON Schema as Arrow types: the part of it that says what members an object has, and of what types.
+# JSON Schema as Arrow types: the part of it that defines the members of an object and their types.
 #
-# Keywords that limit values (`minimum`, `pattern`, `enum` …) are accepted and not checked: a schema says here
-# how to read bodies, not whether they are valid. A keyword that is unknown, or would need a choice between
-# types, is refused. Only `$ref` into the same file is followed. (JSON Schema 2020-12; `definitions` as in draft
-# 7.)
+# Keywords that limit values (`minimum`, `pattern`, `enum` …) are accepted and not checked: here, a schema
+# defines how to read bodies, not whether they are valid. A keyword that is unknown, or would need a choice
+# between types, is refused. Only `$ref` into the same file is followed. (JSON Schema 2020-12; `definitions`
+# as in draft 7.)
 
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES: Mapping[tuple[str, str], pa.DataType] = {
@@ -288,7 +288,7 @@ def _depth(body: bytes) -> int:
 
 
 def _typed(column: Any, kind: Any) -> Any:
-    """Convert texts of times to times."""
+    """Convert strings to times."""
     if kind not in _TIMES:
         return column
     return pc.replace_substring_regex(column, _BELOW_MICROSECONDS, r"\1").cast(kind)

@@ -1,7 +1,7 @@
 """Masks on Arrow columns.
 
-Texts become other texts, in every encoding of a column. Types stay, except that a masked number becomes a
-text.
+Strings become other strings, in every encoding of a column. Types do not change, except that a masked number
+becomes a string.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ DROP, HASH, KEEP = ACTIONS = ("drop", "hash", "keep-last-4")
 # Masks of fields, as users write them: `properties.email:hash`, `body:drop`, `value.card:keep-last-4`.
 #
 # A column that has the same text as a masked field is masked with it: the property TAGS with `tags`, both ids
-# with one of them, everything that comes from the body with the body. A mask of a field of `value` empties the
-# body, in which the text is, too.
+# with one of them, everything that comes from the body with the body. A mask of a field of `value` empties
+# the body, which also contains the text.
 
 MIN_KEY_BYTES = 16
 _MAX_KEY_BYTES = 1 << 16
@@ -99,7 +99,7 @@ EMPTIED: Mapping[str, tuple[Place, ...]] = {
     "value": (*_OF_BODY[:2], Place("value_error")),
     "value.": _OF_BODY[:2],
 }
-"""The columns to empty because they reveal the text, by masked column; `value.` stands for a field of it."""
+"""The columns to empty because they reveal the text, by masked column; `value.` means a field of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Masks:
 
     @property
     def key_mark(self) -> str | None:
-        """Four bytes that tell one key from another, so that an export is continued with the same key."""
+        """Four bytes that distinguish keys, so that an export is continued with the same key."""
         return hmac.digest(self.key, b"rmq mask key", "sha256")[:4].hex() if self.key else None
 
     @property
@@ -140,7 +140,7 @@ class Masks:
 
 
 def parse_masks(texts: Sequence[str], key: bytes = b"", *, has_value: bool = False) -> Masks:
-    """Return the masks of texts FIELD:ACTION. Raises MaskError, which quotes the text.
+    """Return the masks of strings FIELD:ACTION. Raises MaskError, which quotes the string.
 
     `has_value`: bodies are decoded, so that `value` has fields.
     """
@@ -208,7 +208,7 @@ Change = Callable[[Any], Any]
 
 _KEPT = 4
 _LEAST = 2 * _KEPT
-"""Shorter texts keep nothing, because the last characters would be most of the text."""
+"""Nothing is kept of shorter strings, because the last characters would be most of the string."""
 _WITHHELD = "****"
 
 
@@ -273,7 +273,7 @@ _CHANGES: dict[str, Change] = {KEEP: _last}
 
 
 def _texts(column: Any, change: Change | None) -> Any:
-    """Return a column of texts, bytes, numbers, or lists of these, with changed values."""
+    """Return a column of strings, bytes, numbers, or lists of these, with changed values."""
     kind = column.type
     if change is None:
         return pa.nulls(len(column), kind)

@@ -1,7 +1,7 @@
 """Bodies that name their schema in a registry: a zero byte, the number of the schema, and the record.
 
-The column `value` begins with the type that it has in the table, and grows with every schema met. A schema
-that does not fit, or that has no columns, is a fault of the bodies that name it.
+The column `value` begins with the type that it has in the table, and grows with every schema encountered. A
+schema that does not fit, or has no columns, is an error of the bodies that name it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _MAX_PATH = 32
 
 
 class _Growing:
-    """The type of `value` in a run, and the decoders by schema and message; a text says why there is none."""
+    """The type of `value` in a run, and the decoders by schema and message; a string is the reason why there
+    is none.
+    """
 
     def __init__(self, kind: Any = None, required: frozenset[str] | None = None) -> None:
         self.kind = kind
@@ -117,7 +119,7 @@ class RegistryDecoding(Decoding):
         return self._in_order(pieces, rows, len(bodies)), reasons
 
     def _in_order(self, pieces: Sequence[Any], rows: Sequence[int], count: int) -> Any:
-        """Return the values of rows as one array; None if no schema was met yet."""
+        """Return the values of rows as one array; None if no schema was encountered yet."""
         kind = self.state.kind
         if kind is None:
             return None
@@ -173,7 +175,7 @@ def read_registry(url: str, auth: Path | None, on_error: str = FAIL) -> Decoding
 def _message_path(data: bytes) -> tuple[tuple[int, ...], int]:
     """Return the path of a message in its file, and the bytes that it takes. Raises Undecodable.
 
-    It is a count and as many indexes, as zigzag varints; a count of 0 stands for the first message.
+    It is a count and as many indexes, as zigzag varints; a count of 0 means the first message.
     """
     numbers = _varints(data)
     count, size = next(numbers)

@@ -1,7 +1,7 @@
 """A schema registry with Confluent's API: schemas by the number in each body.
 
-A schema never changes, so it is asked for once. What may pass (no connection, a timeout, an answer of 429 or
-5xx) is tried again with growing pauses; a number that the registry does not know is a fault of the body.
+A schema never changes, so it is requested once. Temporary failures (no connection, a timeout, a response of
+429 or 5xx) are retried with growing pauses; a number that the registry does not know is an error of the body.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Registry:
     authorization: str = field(default="", repr=False)
 
     def schema(self, number: int) -> Schema:
-        """Return a schema, with texts of protobuf in base64.
+        """Return a schema, with protobuf descriptors in base64.
 
         Raises Undecodable for an unknown number, RegistryError, and RegistryUnreachable after TRIES attempts.
         """
@@ -81,7 +81,7 @@ class Registry:
             self._add_files(found, form, files)
 
     def _asked(self, path: str) -> Mapping[str, Any] | None:
-        """Return an answer, None if there is no such thing."""
+        """Return a response, None if the object does not exist."""
         wait = FIRST_WAIT
         for _ in range(TRIES - 1):
             try:
@@ -112,7 +112,7 @@ class Registry:
         return found
 
     def _refuse(self, error: HTTPError) -> None:
-        """Raise RegistryError unless the registry says that there is no such thing."""
+        """Raise RegistryError unless the registry reports that the object does not exist."""
         with error:
             said = error.read(MAX_ANSWER_BYTES)
         if error.code == 404:

@@ -22,7 +22,7 @@ _WHOLE = 1 << 8 * _HASH_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The messages whose hash is below `limit`, of 2^64; `percent` is the text."""
+    """The messages whose hash is below `limit`, of 2^64; `percent` is the option as given."""
 
     percent: str
     limit: int
@@ -44,7 +44,7 @@ def _hash(msg_id: str) -> int:
 
 
 def parse_sample(option: str, text: str) -> Sample:
-    """Return the sample for a text such as `1%`. Raises GrammarError, which names the option."""
+    """Return the sample for a string such as `1%`. Raises GrammarError, which names the option."""
     match = _PERCENT.fullmatch(text.strip())
     share = 0.0 if match is None else float(match[1]) / 100
     if not 0 < share <= 1:
@@ -56,7 +56,7 @@ def parse_sample(option: str, text: str) -> Sample:
 class Transform:
     """Sampling, decoding and masking, in this order; those that are None are skipped.
 
-    `has_reasons`: the rows are those that `sorted_out` has put aside.
+    `has_reasons`: the rows are those that `sorted_out` has set aside.
     """
 
     sample: Sample | None = None

@@ -36,8 +36,8 @@ async def carry_out(admin: Admin, steps: Sequence[Step], state: State) -> tuple[
 
 
 async def seen_losses(admin: Admin, steps: Sequence[Step], state: State) -> list[str]:
-    """Return what consumers will not see: messages of removed queues and topics, with their producers, and
-    messages before offsets beyond the end.
+    """Return the messages that consumers will not see: those of removed queues and topics, with their
+    producers, and those before offsets beyond the end.
     """
     tables = {
         place: _structs("topics", table) for place, table in state.metadata.areas.get("topics", {}).items()
@@ -188,7 +188,7 @@ def _queues(step: Step) -> list[tuple[MessageQueue, int]]:
 
 
 _AREAS: Final[Mapping[str, _Apply]] = {
-    "kv": _entries,  # before topics: a broker that registers learns from name servers which ones are ordered
+    "kv": _entries,  # before topics: name servers tell a registering broker which are ordered
     "topics": _topics,
     "groups": _groups,
     "config": _configs,

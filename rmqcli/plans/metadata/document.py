@@ -66,9 +66,7 @@ class Metadata(NamedTuple):
 
 
 def areas_of(text: str | None, default: Sequence[str]) -> list[str]:
-    """Return the areas that a comma-separated text names, in the order of AREAS. Raise InvalidInput for
-    unknown ones.
-    """
+    """Return the areas in a comma-separated list, in the order of AREAS. Raise InvalidInput for unknown ones."""
     names = default if text is None else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in AREAS:
@@ -245,11 +243,11 @@ def _known(members: Any, struct: type[TopicConfig] | type[SubscriptionGroupConfi
 
 
 OTHERS: Final = "*"
-"""Stands for every broker of the file that is not named otherwise, and for every broker of the cluster."""
+"""Represents every broker of the file that is not named otherwise, and every broker of the cluster."""
 
 
 def names_of(texts: Sequence[str]) -> dict[str, str]:
-    """Return the new name of each broker from texts `OLD=NEW`; raise InvalidInput for other texts."""
+    """Return the new name of each broker from strings `OLD=NEW`; raise InvalidInput for other strings."""
     names: dict[str, str] = {}
     for text in texts:
         old, equals, new = text.partition("=")

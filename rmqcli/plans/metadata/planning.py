@@ -112,7 +112,7 @@ def _has_topic(wanted: Metadata, topic: str) -> bool:
 
 
 def lost_with(steps: Sequence[Step]) -> list[str]:
-    """Return what the steps delete, one text per area."""
+    """Return a description of the deletions in the steps, one string per area."""
     found = []
     for area in _DELETED:
         names = list(
@@ -129,7 +129,7 @@ Kind = Literal["changed", "removed", "added"]
 class Difference(NamedTuple):
     """One setting: `removed` is only in the first state, `added` only in the second.
 
-    `changes` are texts such as `perm 6 → 4`; an absent member is `-`.
+    `changes` are strings such as `perm 6 → 4`; an absent member is `-`.
     """
 
     area: str
@@ -163,7 +163,7 @@ def _area(area: str, first: Places, second: Places, missing: Collection[str]) ->
 
 
 def changes(old: Setting, new: Setting) -> tuple[str, ...]:
-    """Return the differences between two settings, one text per member."""
+    """Return the differences between two settings, one string per member."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         names = sorted({*old, *new}, key=lambda name: (len(name), name) if name.isdigit() else (0, name))
         return tuple(

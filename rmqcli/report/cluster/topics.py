@@ -125,7 +125,7 @@ def _counts(
 ) -> list[int]:
     """Return the messages between each two bounds, and after the last one.
 
-    A bound after the newest message stands for the end: for it, brokers of 4.9 return the last message.
+    A bound after the newest message means the end: for it, brokers of 4.9 return the last message.
     """
     counts = [0] * len(bounds)
     for queue, ends in queues.items():

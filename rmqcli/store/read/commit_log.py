@@ -1,6 +1,6 @@
 """Commit-log files: records in order, bytes by commit-log offset, and the search for the next whole record.
 
-A walk follows the record sizes. Within a file it ends at the filler record, at zeros (the unused rest of a
+A walk follows the record sizes. Within a file it ends at the filler record, at zeros (the unused part of a
 preallocated file), or at damage; a file of zeros is empty. The log of a running broker ends where it ended at
 one moment: data appended later is neither damage after the end nor a record cut in two.
 """
@@ -62,7 +62,7 @@ def commit_log_folder(path: Path) -> Path:
 
 
 def _is_written_to(path: Path) -> bool:
-    """Return True if a broker holds the lock of the store. Also False if the lock may not be read."""
+    """Return True if a broker holds the lock of the store. Returns False if the lock may not be read."""
     folder = path if path.is_dir() else path.parent
     try:
         return is_locked(folder.resolve().parent)
@@ -225,7 +225,7 @@ def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
-    """Return the first byte in [start, stop) of a whole record with the right CRC and offset, or None."""
+    """Return the first byte in [start, stop) of a whole record with the correct CRC and offset, or None."""
     end = len(data) if stop is None else min(stop, len(data))
     for at in _magic_places(file, data, start, end):
         try:
@@ -297,8 +297,8 @@ def _start(file: NamedFile, data: memoryview) -> int:
 
 # Single records by commit-log offset, as queue entries and index items refer to them.
 #
-# Bodies are as stored until `plain_bodies`. A body that says it is compressed and cannot be decompressed stays
-# as stored: its record is whole, and nothing after it depends on it.
+# Bodies are as stored until `plain_bodies`. A body that is marked as compressed but cannot be decompressed is
+# left as stored: its record is whole, and nothing after it depends on it.
 
 Found = tuple[Place, MessageExt]
 """The location of a record, and its message."""

@@ -135,7 +135,7 @@ class QueueLook:
             return None
         file = self._files[0]
         with self._peeked(file) as data:
-            # Only leading fillers are skipped: later ones may stand for lost entries.
+            # Only leading fillers are skipped: later ones may represent lost entries.
             begin = (file.base or 0) // ENTRY.size + leading_fillers(data, file.size // ENTRY.size)
         return next(_entries(self._files, self._peeked, begin, None), None)
 
@@ -227,7 +227,7 @@ def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
 
 
 def _found(root: Path) -> list[Queue]:
-    """Return the queues of the folder of a topic, or else of a folder of topics, by topic and number.
+    """Return the queues of the folder of a topic, otherwise of a folder of topics, by topic and number.
 
     Raises PermissionError for a folder that may not be read.
     """
@@ -244,7 +244,7 @@ def _found(root: Path) -> list[Queue]:
             if files:
                 of_topics.append((_order(outer.name, one), _of_folder(one, _inner(topic, one), files)))
     found = [queue for _, queue in sorted(of_topic or of_topics, key=itemgetter(0))]
-    # The queues of a store are known by their place, so none of their files is opened.
+    # The queues of a store are identified by their location, so none of their files is opened.
     for queue in found if _QUEUES not in names else ():
         _refuse_others(queue.files.files[0])
     return found

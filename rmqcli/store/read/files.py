@@ -151,7 +151,7 @@ def extents(handle: int, start: int, stop: int) -> Iterator[Extent]:
             begin = os.lseek(handle, start, os.SEEK_DATA)
             end = os.lseek(handle, begin, os.SEEK_HOLE)
         except OSError as error:
-            # ENXIO: only a hole follows. With any other error, the file system cannot say.
+            # ENXIO: only a hole follows. With any other error, the file system does not report holes.
             if error.errno != errno.ENXIO:
                 yield start, stop
             return

@@ -1,4 +1,4 @@
-"""A store folder, opened once and handed down, so that all who look at it see the same files."""
+"""A store folder, opened once and passed on, so that all code sees the same files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rmqcli.store.read.lock import is_locked
 
 
 class StoreFolder:
-    """The files of a store folder, each kind listed when it is first asked for, and then kept.
+    """The files of a store folder, each kind listed when first requested, and then kept.
 
     `live`: a broker runs on the folder; queues and log then end where they ended at one moment. `crashed`:
     the file `abort` is there.
@@ -29,7 +29,7 @@ class StoreFolder:
         self.path = tables.store_folder(path)
         self.live = is_locked(path)
         self.crashed = (path / "abort").exists()
-        # A check reads each table twice: for its soundness, and for what is in it.
+        # A check reads each table twice: for its soundness, and for its contents.
         self.read = SmallFiles()
         """Reads checkpoint and tables."""
 

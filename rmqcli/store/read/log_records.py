@@ -1,7 +1,7 @@
 """The records of a commit log in a range, chosen by a filter, with their bodies as stored.
 
-Records are tested in place, and only those that may be chosen are decoded. Because only the first byte of
-a file is known to start a record, each file is walked from there, also for the last N records.
+Records are tested in place, and only those that may be chosen are decoded. Because only the first byte of a
+file is known to start a record, each file is walked from there, even for the last N records.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
 
 
 NO_HOST = "0.0.0.0:0"
-"""The text of both hosts of a message that salvage put in place of a lost one."""
+"""The text of both hosts of a message with which salvage replaced a lost one."""
 LARGEST = 512
 """The maximum number of bytes of such a message."""
 

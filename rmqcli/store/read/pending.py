@@ -61,7 +61,7 @@ class DelayedMessage(NamedTuple):
 
 
 class HalfMessage(NamedTuple):
-    """A half message without an op message; `checks` counts how often its producer was asked to decide.
+    """A half message without an op message; `checks` is the number of checks sent to its producer.
 
     `message` has its real topic and queue, and its offset in the queue of half messages.
     """

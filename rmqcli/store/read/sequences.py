@@ -1,5 +1,5 @@
-"""The queue offsets of a commit log as runs, read from the log alone, whatever the files derived from it
-contain. A sound queue has one run.
+"""The queue offsets of a commit log as runs, read from the log alone, regardless of the files derived from
+it. A sound queue has one run.
 
 A run ends where the next record of its queue does not have the next offset: after a lost record, in a topic
 that was deleted and created again, or at a record whose queue offset, queue or topic is damaged.

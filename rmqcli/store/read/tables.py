@@ -188,7 +188,7 @@ def _require_member(name: str, data: bytes) -> None:
 class TableFile(NamedTuple):
     """The file of a table or its `.bak`.
 
-    `problem` is None for a sound one, else "missing", "empty" or the damage.
+    `problem` is None for a sound one, otherwise "missing", "empty" or the damage.
     """
 
     path: Path
@@ -248,9 +248,9 @@ def _table_file(path: Path, name: str, read: Read = Path.read_bytes) -> TableFil
 
 # Tables that brokers of 5.x keep in RocksDB (`storeType=defaultRocksDB`), in folders below `config`.
 #
-# Names and values are UTF-8 and JSON, in the default column family (5.3.3 `ConfigRocksDBStorage`). The library
-# writes a file of its own beside a database that it opens to read, so it gets a temporary folder with links to
-# the files; the store is not changed, and may be that of a running broker.
+# Names and values are UTF-8 and JSON, in the default column family (5.3.3 `ConfigRocksDBStorage`). The
+# library writes a file beside a database that it opens for reading, so it gets a temporary folder with links
+# to the files; the store is not changed, and may be that of a running broker.
 
 FOLDERS: Final[Mapping[str, str]] = {
     "topics": "topics",

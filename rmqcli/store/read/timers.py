@@ -1,4 +1,4 @@
-"""The timer messages that wait in a store folder, as the next start of a broker on it finds them.
+"""The waiting timer messages of a store folder, as a broker that starts on it finds them.
 
 The wheel leads from each second to its units in the timer log, and each unit to its record in the commit
 log. If the wheel is missing, or does not agree with the log, the log is read, as by a broker; without a log,
@@ -37,7 +37,7 @@ from rmqcli.store.read.pending import with_real_topic
 
 
 class TimerMessage(NamedTuple):
-    """A message that waits, delivered from `due` (ms) on.
+    """A waiting message, delivered from `due` (ms) on.
 
     Its topic and queue are the real ones, its queue offset that in the queue of the timer topic.
     """
@@ -50,7 +50,7 @@ class TimerMessage(NamedTuple):
 class TimerFiles:
     """The timer messages of a store folder; a context manager that maps the files.
 
-    `problems` says what is wrong with the files, once the messages are read; `gone` counts those whose
+    `problems` lists the problems of the files, once the messages are read; `gone` counts messages whose
     records are not in the commit log.
     """
 
@@ -77,8 +77,9 @@ class TimerFiles:
         self._stack.close()
 
     def messages(self) -> Iterator[TimerMessage]:
-        """Yield the messages second by second. One that waits for longer than two days is stored again on the
-        way, and comes with the second in which that happens."""
+        """Yield the messages second by second. A message that waits for longer than two days is stored again
+        in between, and comes with the second in which that happens.
+        """
         known = self._check_point()
         last = self._last_unit(known.log_flush_position)
         slots = {} if last is None else self._slots(known.last_read_time, last.position)
@@ -140,7 +141,7 @@ class TimerFiles:
                 return
 
     def _last_unit(self, flushed: int) -> TimerUnit | None:
-        """Return the last unit; None if there is none, or if the log does not reach what was flushed."""
+        """Return the last unit; None if there is none, or if the log does not reach the flushed position."""
         ends = {base + len(data): base for base, (_, data) in zip(self._bases, self._files, strict=True)}
         begin = ends.get(flushed, flushed - UNIT.size) if flushed else 0
         last = None
@@ -185,8 +186,9 @@ class TimerFiles:
     # --- the messages
 
     def _recalled(self, slots: dict[int, int], tail: list[QueueEntry]) -> tuple[set[str], dict[str, int]]:
-        """Return topic and key of the messages that are recalled, and how often those of the tail are stored
-        again, by key."""
+        """Return topic and key of recalled messages, and the number of times that those of the tail are
+        stored again, by key.
+        """
         deletes = [
             unit.offset
             for slot, position in slots.items()

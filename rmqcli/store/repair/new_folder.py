@@ -1,4 +1,4 @@
-"""Folders that appear complete or not at all, because half a store would pass for a store."""
+"""Folders that appear complete or not at all, because an incomplete store would look like a store."""
 
 from __future__ import annotations
 

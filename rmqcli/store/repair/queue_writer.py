@@ -56,7 +56,7 @@ class QueueWriter:
             self._start(entry.queue_offset)
         elif gap < 0 and (entry.queue_offset == 0 or self._may_go_back):
             self._restart(entry.queue_offset)
-        # A damaged queue offset must not pass for a queue that begins again, which would remove the entries
+        # A damaged queue offset must not look like a queue that begins again, which would remove the entries
         # before it: only 0 followed by 1 does.
         elif gap < 0 or gap > MAX_GAP or (gap and self._is_only_restarted):
             raise CorruptionError(
@@ -65,7 +65,8 @@ class QueueWriter:
             )
         elif gap:
             self.missing += gap
-            # As a broker does: each entry has the place of its queue offset, whatever is missing before it.
+            # As in a broker, each entry is at the position of its queue offset, regardless of missing entries
+            # before it.
             self._buffer += FILLER * gap
         self._buffer += ENTRY.pack(entry.commit_log_offset, entry.size, entry.tags_code)
         self.next_offset = entry.queue_offset + 1

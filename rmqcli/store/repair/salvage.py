@@ -70,7 +70,7 @@ class Salvaged(NamedTuple):
     `lost` includes the end of the log if only its consume queues show it. `gone` are runs of lost queue
     offsets: topic, queue id, first, last. `placed` counts the messages that replace lost ones; there are none
     at the end of the log, where consumers never reach the gap. `mended` are the commit-log offsets of kept
-    records that lost properties. `notes` say what else was repaired or lost.
+    records that lost properties. `notes` list other repairs and losses.
     """
 
     records: int

@@ -1,7 +1,7 @@
 """Records whose topic, queue or queue offset is damaged; no CRC covers these fields.
 
 The log itself decides. A record whose queue offset continues or precedes that of a neighbour in its queue is
-kept, whatever its consume queue says. An isolated record is lost if it breaks the sequence of its neighbours,
+kept, regardless of its consume queue. An isolated record is lost if it breaks the sequence of its neighbours,
 or if a queue entry contradicts it and none confirms it. In the second case it may be kept where records
 around it are lost, unless the queue of that entry lacks just this record. A queue file that contradicts most
 of the records it points to belongs to another queue, or is garbage, and is ignored.
@@ -71,7 +71,7 @@ class Order(NamedTuple):
 
 
 def drop_misplaced(scan: LogScan, store: Path) -> Order:
-    """Turn kept records whose topic, queue or queue offset cannot be right into lost ones."""
+    """Turn kept records whose topic, queue or queue offset cannot be correct into lost ones."""
     queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
     with LogViews([file.file for file in scan.files]) as views:
         found = _claims(scan, views, queues, partial(_suspect_entries, _agreement(scan, queues)))
@@ -108,7 +108,7 @@ def sequences_of(scan: LogScan) -> Sequences:
 
 
 class _LostBetween:
-    """Says whether a record may be lost between two others; None stands for the beginning of the log."""
+    """Decides whether a record may be lost between two others; None is the beginning of the log."""
 
     def __init__(self, scan: LogScan) -> None:
         self._begins = [stretch.begin for stretch in scan.lost]
@@ -134,14 +134,14 @@ def _lacks(runs: list[Run], claim: _Claim) -> bool:
 def _unfit(
     runs: list[Run], suspects: Set[int], misplaced: Set[int], may_be_lost: _LostBetween
 ) -> Iterator[tuple[int, str]]:
-    """Yield the commit-log offset of each record that cannot be right, with the reason.
+    """Yield the commit-log offset of each record that cannot be correct, with the reason.
 
     Those in `misplaced` fit elsewhere.
     """
     before: Run | None = None
     for run, after in zip(runs, [*runs[1:], None], strict=True):
         fits = run.begin not in misplaced and _fits(before, run, after, may_be_lost)
-        # Damage changes one record: several in order are never taken for it.
+        # Damage changes one record: several records in order are never considered damaged.
         if run.is_single and _breaks(before, run, after):
             yield run.begin, f"a queue offset of {run.first} cannot be"
         elif run.is_single and run.begin in suspects and not fits:
@@ -194,7 +194,7 @@ def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
 
 
 def _agreement(scan: LogScan, queues: list[Queue]) -> Agreement:
-    """Return which queue entries agree with the kept records."""
+    """Return the queue entries that agree with the kept records."""
     found = Agreement(queues, (), 0)
     for file in scan.files:
         if file.file.size:

@@ -1,7 +1,7 @@
 """The scan of a damaged commit log, which finds the next whole record after every damaged range.
 
-A record counts if its lengths add up, its CRC is right, and it is at the offset that it states. Positions are
-commit-log offsets.
+A record counts if its lengths add up, its CRC is correct, and it is at the offset that it contains. Positions
+are commit-log offsets.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
 def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, int]]:
     """Return each file with the offset of its first byte, in order.
 
-    If no record of a file belongs where the name of the file says, as after files were swapped, the first
+    If no record of a file matches the name of the file, for example because files were swapped, the first
     whole record decides. A file without records gets the offset in its name, or the first unused one.
     """
     names = [file.base or 0 for file in files]
@@ -145,7 +145,7 @@ def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, 
 def _stated_base(file: NamedFile) -> int | None:
     """Return the offset of the first byte.
 
-    The first whole record that fits the name of the file decides, or else the first whole record.
+    The first whole record that fits the name of the file decides, otherwise the first whole record.
     """
     with mapped(file) as data:
         if next_record(file, data, 0) is not None:
@@ -182,7 +182,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
         try:
             record = _whole_record(data, position, base)
         except CorruptionError as error:
-            # What is lost is filled with records, of which the smallest must fit.
+            # Lost ranges are filled with records, of which the smallest must fit.
             following = next_record(scan.file, data, position + SMALLEST)
             if following is None:
                 _end_of_file(scan, data, position, str(error))
@@ -220,7 +220,7 @@ def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -
 
 
 def _joined(files: list[FileScan], size: int) -> list[FileScan]:
-    """Add what is missing between the files, as lost ranges: ends of files, and whole files."""
+    """Add the missing parts between the files, as lost ranges: ends of files, and whole files."""
     joined: list[FileScan] = []
     for number, scan in enumerate(files):
         while joined and joined[-1].base + size < scan.base:

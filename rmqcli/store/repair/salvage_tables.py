@@ -1,4 +1,5 @@
-"""The tables of a salvaged store: each from its file, else from its `.bak`, else derived from the records.
+"""The tables of a salvaged store: each from its file, otherwise from its `.bak`, otherwise derived from the
+records.
 
 Every table of the new store can be read, and each change or loss is reported in a line for the user. Files
 that are not known tables are copied.
@@ -39,7 +40,7 @@ _LOSSES = {
 def salvage_tables(store: Path, out: Path) -> list[str]:
     """Repair the copied tables of a new store, whose queues exist already.
 
-    Return lines that say what was repaired or lost.
+    Return lines that report repairs and losses.
     """
     return [line for name in TABLES for line in _table(store, out, name)]
 

@@ -158,7 +158,7 @@ def _walk_end(data: memoryview, position: int) -> int:
 
 
 def _known_record(log: LogReader, offset: int) -> int:
-    """Return the offset if a record is there, else 0."""
+    """Return the offset if a record is there, otherwise 0."""
     message = log.message(offset)
     return offset if message is not None and message.commit_log_offset == offset else 0
 

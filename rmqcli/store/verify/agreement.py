@@ -1,7 +1,8 @@
 """Entries and index items that match the records of the log, determined while the log itself is checked.
 
 The check of the log reports the entries and items that its records must have; they are compared with those in
-the files some megabytes at a time, in log order. The checks of queues and index then look only at the rest.
+the files some megabytes at a time, in log order. The checks of queues and index then examine only the
+remaining ones.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Agreement:
             if key not in self._files:
                 continue
             mine = self._runs.setdefault(key, [])
-            # Joined, so that a queue is compared in few reads, however many runs its records come in.
+            # Joined, so that a queue is compared in few reads, regardless of the number of runs.
             if mine and mine[-1].end == run.first:
                 mine[-1].pieces.append(run.entries)
                 mine[-1].end = run.end

@@ -1,8 +1,8 @@
 """The check of a checkpoint file: each number against the log and the index, and the part that rmq adds.
 
 The first two times are store times of records, the third is the end time of a full index file; 0 means
-unknown. Some wrong numbers cannot be told from right ones: a time of another record, a time older than a log
-whose first files have expired, and a 5.x offset that is within the log.
+unknown. Some wrong numbers cannot be distinguished from correct ones: a time of another record, a time older
+than a log whose first files have expired, and a 5.x offset that is within the log.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
     """Return the commit-log offset from which a start after a kill dispatches records again.
 
     This is the start of the last file whose first record was stored, with a margin, before log and queues
-    were flushed, or else the start of the first file (Java `CommitLog.recoverAbnormally`).
+    were flushed, otherwise the start of the first file (Java `CommitLog.recoverAbnormally`).
     """
     for file in reversed(log.files):
         with mapped(file) as data:

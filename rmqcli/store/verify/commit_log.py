@@ -1,7 +1,7 @@
 """The check of a commit log: structure, CRC, offsets, properties.
 
-After damage the check continues at the next whole record with the right CRC and offset. Large files are cut
-into parts at such records; a part counts only if the part before it ends where this one begins.
+After damage, the check continues at the next whole record with the correct CRC and offset. Large files are
+cut into parts at such records; a part counts only if the part before it ends where this one begins.
 """
 
 from __future__ import annotations

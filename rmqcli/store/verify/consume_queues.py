@@ -111,8 +111,8 @@ def verify_consume_queues(
 ) -> Report:
     """Check every entry of every queue: increasing commit-log offsets, no gaps, agreement with its record.
 
-    The commit log is the given one, or else that of the store folder of the queue. Entries whose records are
-    older than the first file of the log are sound, because retention removes records first. `progress`
+    The commit log is the given one, otherwise that of the store folder of the queue. Entries whose records
+    are older than the first file of the log are sound, because retention removes records first. `progress`
     receives bytes, not counting holes. Raises FileNotFoundError if the given log is missing.
     """
     logs: dict[Path | None, CommitLogFiles | None] = {}
@@ -137,7 +137,7 @@ def verify_queues(
 ) -> Report:
     """Check each queue against its commit log. CRCs need no check if the log was found sound.
 
-    `agreement` says which entries agree with the sound records of the log, if all queues share one log.
+    `agreement` has the entries that agree with the sound records of the log, if all queues share one log.
     """
     report = Report()
     # Queues of one log are checked together, so that each task maps its files once.
@@ -257,7 +257,9 @@ def _verify_part(part: QueuePart, check: _Check) -> None:
 
 
 def _problem(entry: QueueEntry, check: _Check, queue: Queue, quick: EntryCheck) -> str | None:
-    """Return how an entry contradicts its record, or None. Also None if there is no record to compare."""
+    """Return the contradiction between an entry and its record, or None. Returns None if there is no record
+    to compare.
+    """
     if not check.views.bases:
         return None
     try:
@@ -360,8 +362,8 @@ def find_missing_entries(
                 finally:
                     for run in dispatch.take()[0]:
                         span = spans.get((run.topic, run.queue_id), _WITHOUT_END)
-                        # All of the run is within the entries of the queue: most runs end here, without a
-                        # look at each entry.
+                        # The whole run is within the entries of the queue: most runs end here, without
+                        # examining each entry.
                         if span.first <= run.first and run.end <= span.end:
                             continue
                         _count(_entries_of(run), spans, deleted, found)

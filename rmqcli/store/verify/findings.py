@@ -75,10 +75,10 @@ class Report:
 DAMAGE, NOTE = "damage", "note"
 
 
-# Tells damage from notes, by file, after a clean stop and after a kill.
+# Distinguishes damage from notes, by file, after a clean stop and after a kill.
 #
-# Damage is what a start of the broker does not repair, or what a reader runs into. A note is a fact that a
-# broker deals with. docs/inspect.md has the same table.
+# Damage is a fault that a start of the broker does not repair, or that affects readers. A note is a fact that
+# a broker can handle. docs/inspect.md has the same table.
 
 
 class Verdict(NamedTuple):

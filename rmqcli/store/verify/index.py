@@ -78,7 +78,7 @@ def verify_index(
     """Check every file.
 
     `flushed` is the index time of the checkpoint (ms). With `live`, a broker runs on the folder. `agreement`
-    says which items agree with the sound records of the log.
+    has the items that agree with the sound records of the log.
     """
     found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []

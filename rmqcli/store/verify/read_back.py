@@ -2,7 +2,7 @@
 
 Records are checked as the broker checks them at a start: sizes that form a chain, magic, CRC, and the offset
 stored in each record. Every record must have its queue entry, and its index items must follow those of the
-record before it. The log is read in pieces of bounded size, however large the folder is.
+record before it. The log is read in pieces of bounded size, regardless of the size of the folder.
 
 The writer may be at work in another thread. Log and queues are complete before the `end` passed to `check`;
 the index follows a little later.
@@ -47,7 +47,7 @@ from rmqcli.store.verify.findings import Finding
 
 # The check of an index while it grows: new items against the records that they belong to, in the order of both.
 #
-# An item is settled when the end in the header of its file lies behind its record; its slot then leads to it or
+# An item is settled when the end in the header of its file is after its record; its slot then leads to it or
 # to a newer item, and its link to an older one of the same slot.
 
 _ITEMS_AT_ONCE: Final = 4096

@@ -44,7 +44,7 @@ _LATE = "a broker in Java delivers the timers that it leads to late or never"
 
 
 def lost_timers(store: Path) -> Path | None:
-    """Return whichever of timerlog and timerwheel is missing while the other is there, if any.
+    """Return the name of timerlog or timerwheel if only that one is missing.
 
     A 5.3.3 broker creates the wheel when it starts, and the log with the first message written to it.
     """
@@ -61,7 +61,7 @@ def _has_data(path: Path) -> bool:
 
 @dataclass(slots=True)
 class StoreReport:
-    """A report of each part, and remarks: facts worth knowing that are not damage."""
+    """A report of each part, and remarks: relevant facts that are not damage."""
 
     parts: dict[str, Report] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
