@@ -30,7 +30,7 @@ GROUP = "rmq_core"
 
 
 def can_compile() -> bool:
-    """Return True if there are a C compiler and Python's headers, unless RMQ_PURE is set."""
+    """Return True if there are a C compiler and Python's headers, and RMQ_PURE is not 1."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     header = Path(sysconfig.get_path("include"), "Python.h")
     return os.environ.get("RMQ_PURE") != "1" and shutil.which(compiler) is not None and header.exists()
