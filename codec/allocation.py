@@ -1,4 +1,4 @@
-"""Strategies that allocate the queues of a topic to the members of a group from only these two lists (Java
+"""Strategies that allocate the queues of a topic to the members of a group, given only these two lists (Java
 `AllocateMessageQueueStrategy`).
 
 Each member, or a broker for all of them, computes the same allocation, so each queue has one owner. `queues`

@@ -1,4 +1,4 @@
-"""Names of properties, and properties whose values have a format (Java classes `MessageConst`,
+"""Names of properties, and the values of those that have a format (Java classes `MessageConst`,
 `MessageDecoder`).
 """
 

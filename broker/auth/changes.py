@@ -1,5 +1,5 @@
-"""Changes to accounts by requests: the file is read, rewritten as a whole with mode 0600, and in effect when
-the reply is sent (4.9.8 takes up to 5 s).
+"""Changes to accounts by requests: the file is read and rewritten as a whole with mode 0600, and the change
+is in effect when the reply is sent (4.9.8 takes up to 5 s).
 """
 
 from __future__ import annotations

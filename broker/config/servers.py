@@ -82,8 +82,8 @@ class ProxyConfig(ServerConfig, frozen=True, kw_only=True):
 # Properties of 5.x that have one value here: a feature that these servers do not have, or always have. They
 # are reported like the others, because tools of 5.x read them, and changes are refused.
 #
-# Properties of 5.x that tune missing features (thread pools, POP buffers, compaction, RocksDB) are neither
-# known nor reported.
+# Properties of 5.x that tune features which these servers do not have (thread pools, POP buffers, compaction,
+# RocksDB) are neither known nor reported.
 
 FIXED_OF_BROKERS: Final[Mapping[str, str]] = {
     # Features that this broker does not have.

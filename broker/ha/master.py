@@ -176,7 +176,7 @@ class Master:
             self.wake()
 
     def wake(self) -> None:
-        """Let the tasks send everything that was written."""
+        """Make the tasks send everything that was written."""
         written, self._written = self._written, trio.Event()
         written.set()
 

@@ -81,7 +81,7 @@ def _refuse_unusable(config: SubscriptionGroupConfig) -> None:
 
 
 def _attributes(broker: BrokerContext, config: SubscriptionGroupConfig) -> dict[str, str] | None:
-    """Return the attributes of the group after the changes that a request's config contains in their place."""
+    """Return the attributes of the group after the changes, which a request's config has in their place."""
     known, changes = broker.groups.get(config.group_name), config.attributes
     current = known.attributes if known is not None else None
     try:

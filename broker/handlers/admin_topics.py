@@ -101,7 +101,7 @@ def _changes(topic: str, text: str | None) -> dict[str, str]:
 
 
 def _attributes(broker: BrokerContext, config: TopicConfig) -> dict[str, str] | None:
-    """Return the attributes of the topic after the changes that a request's config contains in their place."""
+    """Return the attributes of the topic after the changes, which a request's config has in their place."""
     known = broker.topics.get(config.topic_name)
     current = known.attributes if known is not None else None
     try:

@@ -443,7 +443,7 @@ def _bits(bits: int) -> Iterator[int]:
 def change_invisible_time(
     broker: BrokerContext, request: Request[ChangeInvisibleTimeRequestHeader, None]
 ) -> Answered[ChangeInvisibleTimeResponseHeader, None]:
-    """Change the time for which a message is lent, from now on (code 200053)."""
+    """Change the time for which a message is lent, counted from now (code 200053)."""
     header = request.header
     handle, topic = _checked_handle(broker, request.session, header, header.extra_info, header.offset)
     _check_invisible(header.invisible_time)

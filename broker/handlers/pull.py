@@ -263,7 +263,8 @@ def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted
 
 
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
-    """Try a held pull for the last time, and respond with any result: the consumer has waited long enough."""
+    """Try a held pull for the last time, and respond whatever the result: the consumer has waited long
+    enough."""
     request: PullRequest = hold.request
     slow: list[str] = []
     if not is_tag_type(request.header.expression_type):

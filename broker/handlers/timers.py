@@ -76,7 +76,7 @@ def _check(broker: BrokerContext, topic: str) -> None:
 
 
 def _handle(broker: BrokerContext, header: RecallMessageRequestHeader) -> RecallHandle:
-    """Return the handle of a request. Raises Refusal if it is invalid, or belongs to another topic or broker."""
+    """Return the handle of a request. Raises Refusal if it is invalid, or of another topic or broker."""
     try:
         handle = RecallHandle.decode(header.recall_handle)
     except ValueError as error:

@@ -149,7 +149,7 @@ class Session:
         elif views:
             size = sum(map(len, views))
             self._queue([encode_frame_head(command, size), *views])
-        # A long body is sent without a copy, which would hold up the other connections.
+        # A long body is sent without copying it, because a copy would hold up the other connections.
         elif len(command.body) >= LONG_BODY:
             self._queue([encode_frame_head(command, len(command.body)), memoryview(command.body)])
         else:

@@ -56,6 +56,6 @@ OK: Final = status()
 
 
 def common(statuses: list[Any]) -> Any:
-    """Return the status of a reply with several entries: their code, if all have the same."""
+    """Return the status of a reply with several entries: theirs, if all have the same code."""
     codes = {one.code for one in statuses}
     return statuses[0] if len(codes) == 1 else status(Code.MULTIPLE_RESULTS)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BrokerQueues(NamedTuple):
-    """The queues of a topic on one broker. `kind` is the attribute that sets the type of its messages."""
+    """The queues of a topic on one broker. `kind` is its attribute for the type of messages."""
 
     broker_name: str
     perm: int
@@ -72,8 +72,8 @@ class PlainSends(ABC):
 
     @abstractmethod
     def store(self) -> tuple[list[int], Coroutine[Any, Any, ResponseCode] | None]:
-        """Store the messages. Return their offsets and, unless they are already confirmed, a function that
-        confirms all.
+        """Store the messages. Return their offsets and, unless they are already confirmed, a coroutine
+        that waits for the confirmation of all.
         """
 
 
@@ -201,8 +201,8 @@ class Backend(ABC):
     async def change(
         self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
     ) -> ReceiptHandle | None:
-        """Change the time for which a message is lent, from now on. Return its new handle, None if it is not
-        in flight.
+        """Change the time for which a message is lent, counted from now. Return its new handle, None if it is
+        not in flight.
         """
 
     @abstractmethod

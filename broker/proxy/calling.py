@@ -86,7 +86,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def message_of(path: str) -> str:
-    """Return the full name of the request message of a call, as white lists name it."""
+    """Return the full name of the request message of a call, as whitelists name it."""
     service, _, method = path.lstrip("/").partition("/")
     package = service.rpartition(".")[0]
     return f"{package}.{method}Command" if method == "Telemetry" else f"{package}.{method}Request"

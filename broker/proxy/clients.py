@@ -208,8 +208,8 @@ class Client:
 
 
 def transaction_id(commit_log_offset: int, half_offset: int, broker_name: str) -> str:
-    """Return a transaction id that contains the position of its half message, so that no state is needed for
-    it.
+    """Return a transaction id that contains the offsets of its half message, so that nothing has to remember
+    them.
     """
     return f"{commit_log_offset:016X}{half_offset:016X}{broker_name}"
 

@@ -335,7 +335,7 @@ class EmbeddedBackend(Backend):
         return check_pop(broker, caller.session, wish.group, wish.topic, ANY_QUEUE, wish.max_messages)
 
     async def _popped(self, caller: Caller, pop: PopRequest, until: float) -> PopResult | None:
-        """Return the result of a pop by `until`, or earlier if the client announces its end."""
+        """Return the result of a pop by `until`; an empty one if the client leaves before."""
         pops = self._broker.pops
         client = caller.front.clients.find(caller.client_id, caller.access_key)
         if client is None:

@@ -8,7 +8,7 @@ client is bounded:
   has a few; without it, the client cannot send the rest. So memory is bounded by the number of streams.
 * Messages to a client are sent as far as its windows reach. A client that opens none for STALLED_SECONDS, or
   stops in the middle of a frame or a message, is disconnected. `Stalls` bounds the calls that wait so.
-* Resets and empty frames have an allowance for each ALLOWANCE_SECONDS.
+* Resets and frames without content have an allowance for each ALLOWANCE_SECONDS.
 * All frames are handled a few at a time, in turns with other connections.
 
 Calls of one method that arrive in one read may be carried out together (`Together`).
@@ -276,7 +276,7 @@ class Call(Stream):
 
     @property
     def is_awaited(self) -> bool:
-        """True if the client, as far as known, still waits for the reply."""
+        """True if the client still waits for the reply, as far as is known."""
         return self.is_open and trio.current_time() < self.deadline
 
     async def send(self, message: bytes) -> None:
@@ -303,7 +303,7 @@ class Call(Stream):
             await opened.wait()
 
     def answer(self, message: bytes) -> bool:
-        """Send the only message, and end the call with OK, if that requires no wait; return False otherwise."""
+        """Send the only message and end the call with OK if that requires no wait; return False otherwise."""
         session = self.session
         if self._is_answered or not self.is_open or session.closed or session.is_congested:
             return False
@@ -448,7 +448,9 @@ class Http2Session(Session):
         return self.begun >= TASKS_AT_ONCE or (pace.is_over and not self._is_modest)
 
     def _check_allowance(self) -> None:
-        """Raise RemoteProtocolError if the client resets streams, or sends useless frames, too often."""
+        """Raise RemoteProtocolError if the client resets streams, or sends frames without content, too
+        often.
+        """
         spent = self.http2
         now = trio.current_time()
         if now >= self._allowance_ends:
@@ -470,7 +472,7 @@ class Http2Session(Session):
         return call
 
     def start(self, call: Call) -> None:
-        """Carry out a call, unless it was started, once its client has sent everything, or nothing more for
+        """Carry out a call, unless it was started, once its client has sent everything, or sends no more for
         now.
         """
         if call in self._new:

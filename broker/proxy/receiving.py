@@ -67,7 +67,7 @@ async def receive_message(caller: Caller, request: Any) -> None:
             else:
                 await _send(caller, message=_message(message, handle, invisible, request.message_queue.topic))
                 if not caller.call.is_awaited:
-                    return  # it would be renewed for hours, for a client without it
+                    return  # if renewed, it would be lent for hours to a client that did not get it
                 if request.auto_renew:
                     renewals.add(caller.client(), group, topic, handle, invisible)
             del unsent[handle]

@@ -72,7 +72,7 @@ class Renewals:
         return len(self._lent)
 
     def add(self, client: Client, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int) -> None:
-        """Renew a message from now on, until its client settles it or leaves."""
+        """Renew a message from now on, until `take` is called for it or its client leaves."""
         if len(self._lent) >= MOST_MESSAGES:
             return  # it is received again once its time is over
         if client not in self._of:

@@ -101,7 +101,7 @@ def watch_session(broker: BrokerContext, session: Session) -> None:
 
 
 def steady_ms() -> int:
-    """Return the time of trio's monotonic clock, for clients that expire after a silence."""
+    """Return the time of trio's monotonic clock, for clients and queue locks that expire."""
     return int(trio.current_time() * 1000)
 
 

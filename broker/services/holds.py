@@ -216,7 +216,7 @@ class Holds:
             ready.pop()
             yield
 
-    # inside
+    # internal
 
     def _is_held(self, hold: Hold) -> bool:
         return hold in self._sessions.get(hold.session, ())

@@ -2,8 +2,8 @@
 
 A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue
 in the properties REAL_TOPIC and REAL_QID. One with a timer waits in rmq_sys_wheel_timer, and TIMER_OUT_MS
-contains the time until then. Properties texts are encoded again from all properties, so that WAIT stays in
-them.
+contains the time until which it waits. Properties texts are encoded again from all properties, so that WAIT
+stays in them.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ _log = logging.getLogger("rmqcli.broker.services.registration")
 
 PERIOD_MS = (10_000, 60_000)
 _FIRST_SEARCH = 1.0
-"""Seconds until a slave requests its master for the second time."""
+"""Seconds until a slave searches for its master for the second time."""
 _RETRY = 1.0
 """Seconds between attempts to connect to a name server that is down. A period would be a long time without
 routes when both have just started."""

@@ -314,7 +314,7 @@ class Timers:
             _log.error("the timer message at %d is gone: its file was deleted", unit.offset)
             return None
         out = number(original.properties.get(OUT_MS, ""))
-        # A unit of a record lost in a power cut may now point to another message.
+        # A unit whose record was lost in a power cut may now point to another message.
         is_its = out is not None and (out <= unit.slot or unit.magic & ROLL)
         return original if is_its else None
 

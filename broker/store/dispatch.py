@@ -25,7 +25,7 @@ from rmqcli.codec.store.file_names import is_queue_folder
 
 T = TypeVar("T")
 
-# The positions of the records of one queue when it is rebuilt from the log.
+# The queue offsets of the records of one queue when it is rebuilt from the log.
 #
 # No CRC covers the queue offset of a record, its queue or its topic. One that does not continue its queue
 # waits for those that follow: if the next one continues it, records are missing before it; if the next one

@@ -136,7 +136,7 @@ class Flusher:
         return self._log.flushed >= end
 
     async def make_durable(self) -> bool:
-        """Flush everything the log holds now, regardless of the flush type. Return False if the disk failed."""
+        """Flush everything the log holds now, whatever the flush type. Return False if the disk failed."""
         end = self._log.end
         await self._guarded(self.flush_log)
         return self._log.flushed >= end

@@ -3,8 +3,8 @@
 
 Files: the next file of the commit log is created as soon as the last one is begun, that of a consume queue or
 the index when the last one is nearly full. Pages of the commit log: the first access to a page costs the
-writer more than anything else that the kernel does for a message (memory is found and zeroed, 2 µs per KB),
-so the next megabytes are allocated in advance; not with SYNC_FLUSH, because every flush would then write
+writer more than everything else that the kernel does for a message (memory is found and zeroed, 2 µs per
+KB), so the next megabytes are allocated in advance; not with SYNC_FLUSH, because every flush would then write
 pages that are still empty.
 """
 

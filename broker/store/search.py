@@ -6,8 +6,8 @@ one, but not with the key, because readers filter hash collisions. Offsets whose
 out; the second and third attempt that Java makes if all are gone find nothing either.
 
 A search by time uses the first queue file modified at or after the timestamp, otherwise the last one. An
-exact match takes precedence, otherwise the nearest neighbour in time, the earlier one on a tie. A time after
-all messages yields the offset of the last one, not the end of the queue.
+exact match takes precedence, then the nearer neighbour in time, the earlier one on a tie. A time after all
+messages yields the offset of the last one, not the end of the queue.
 """
 
 from __future__ import annotations

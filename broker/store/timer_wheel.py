@@ -1,8 +1,8 @@
 """Waiting timer messages: wheel, log and check point, as in 5.x (Java `TimerMessageStore`).
 
 The second in which a message is due is a slot; each waiting message is a unit of the log, and the units of a
-slot form a chain. Only the slots in use, with the number of their messages, are kept in memory, but no single
-messages. Files are created with the first message.
+slot form a chain. Only the slots in use and the number of messages in each are kept in memory, no single
+message. Files are created with the first message.
 
 A stop leaves wheel, log and check point in agreement, and the next start reads the wheel. After anything else
 (a kill, a power cut, a store that was copied while in use) the wheel is filled again from the log, up to the

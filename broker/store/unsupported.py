@@ -62,7 +62,7 @@ def _topics(root: Path, disk: Disk) -> Iterator[str]:
 
 
 def _read(path: Path, disk: Disk, body: Any) -> Any:
-    """Return a table, or its `.bak`; None if neither can be read, which is reported when the table is needed."""
+    """Return a table, or its `.bak`; None if neither can be read; this is reported when the table is used."""
     for candidate in (path, backup_of(path)):
         with suppress(BodyError, FileNotFoundError):
             table = decode_table(body, disk.read(candidate))

@@ -48,7 +48,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         )
 
     def forbid(self, group: str, topic: str, *, is_forbidden: bool) -> None:
-        """Forbid a group to read a topic, or allow it again."""
+        """Forbid a group to consume a topic, or allow it again."""
         table = self._forbidden = self._forbidden or {}
         bits = table.get(group, {}).get(topic, 0)
         bits = bits | FORBIDDEN_READ if is_forbidden else bits & ~FORBIDDEN_READ

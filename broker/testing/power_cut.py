@@ -24,7 +24,7 @@ class Journal(enum.Enum):
     """The operations that a file system writes to its journal, and so keeps in order."""
 
     NONE = "strict POSIX"
-    """Any of the creations, renames and removals may be lost, regardless of later ones."""
+    """Any of the creations, renames and removals may be lost, even if later ones survive."""
     METADATA = "journalled metadata"
     """Operations survive in order: none without all earlier ones (XFS, ext4 with data=writeback)."""
     ORDERED = "journalled, ordered data"

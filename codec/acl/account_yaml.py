@@ -14,7 +14,7 @@ import yaml
 
 from rmqcli.codec.acl.errors import AclError
 
-# Reads YAML with libyaml, fifteen times as fast as PyYAML, if both are known to read the same.
+# Reads YAML with libyaml, fifteen times as fast as PyYAML, where both are known to read the same.
 #
 # The parser is C, event by event, so that other threads run in between. Documents that it reads differently,
 # or not at all, are left to PyYAML, whose errors have the lines that users see: control characters and tabs,

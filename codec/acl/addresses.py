@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class AddressRule(msgspec.Struct, frozen=True):
-    """One expression. It matches `everything`, or otherwise the addresses `only` and those `within` a range."""
+    """One expression. It matches `everything`, or the addresses `only` and those `within` a range."""
 
     text: str
     everything: bool = False

@@ -1,9 +1,9 @@
-"""Decides about permissions, for the accounts of 4.9 (4.9.8 `PlainPermissionManager.validate`) and the users
+"""Decides who may do what, for the accounts of 4.9 (4.9.8 `PlainPermissionManager.validate`) and the users
 of 5.x (5.3.3 `DefaultAuthenticationHandler`, `UserAuthorizationHandler`), and names the line that decides.
 
 The order is: global whitelist; the access key, which is that of an account or the name of a user; the
-whitelist of an account; the signature; traces; then for an account, requests for administrators, and the
-permission for each resource, or the default; for a user, its policies (`rmqcli.codec.acl.policies`).
+whitelisted address of an account; the signature; traces; then for an account, requests for administrators,
+and the permission for each resource, or the default; for a user, its policies (`rmqcli.codec.acl.policies`).
 
 This is stricter than Java: no default permission covers reading a topic in which a broker keeps messages of
 other topics. It covers a dead-letter topic only if the account may consume as the group.
@@ -77,8 +77,8 @@ class Attempt(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The result of a check. `refusal` is Java's text, or empty if the attempt is allowed; `line` states the
-    reason. The text of a refusal `by_policy` is that of 5.x, with another code.
+    """The result of a check. `refusal` is Java's text, or empty if the attempt is allowed; `line` states what
+    decides. The text of a refusal `by_policy` is that of 5.x, with another code.
     """
 
     refusal: str
@@ -231,7 +231,7 @@ def _permit_user(user: User, found: Identified, needs: tuple[Need, ...]) -> Deci
 
 
 def _by_policies(user: User, found: Identified, need: Need) -> tuple[str, str]:
-    """Return the reason why the policies refuse a need, "" if they allow it, and the entry that decides."""
+    """Return the reason why the policies refuse a need, "" if they allow it, and what decides."""
     name, permission = need
     reads = bool(permission & Permission.SUB) and bool(name) and not name.startswith(RETRY_PREFIX)
     entry = user.match(name, permission, found.address, kept=reads and keeps_others(name))

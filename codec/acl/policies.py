@@ -1,4 +1,4 @@
-"""Decides about permissions by the policies of 5.x (5.3.3 `AclAuthorizationHandler`).
+"""Decides who may do what, by the policies of 5.x (5.3.3 `AclAuthorizationHandler`).
 
 A policy entry matches a need by its resource, by one of the actions, and by the source address. The entries
 of type Custom decide; those of type Default do if no Custom entry matches, and without any match, the need is

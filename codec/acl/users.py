@@ -1,5 +1,5 @@
 """Changes of the users and policies of a broker (5.3.3 `AuthenticationMetadataManagerImpl`,
-`AuthorizationMetadataManagerImpl`): each returns a new table. Error messages are Java's where it has one.
+`AuthorizationMetadataManagerImpl`): each returns a new table. Error messages are Java's where it has any.
 
 A change of policies merges: an entry replaces the one of its policy type that has the same resource.
 """

@@ -127,7 +127,7 @@ def _error(error: ssl.SSLError) -> TlsError:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return OpenSSL's reason in words; its own has capitals and underscores."""
+    """Return OpenSSL's reason in words, without its capitals and underscores."""
     if found := getattr(error, "verify_message", None):
         return str(found).rstrip(".")
     return str(getattr(error, "reason", None) or error).replace("_", " ").lower()

@@ -1,8 +1,8 @@
 """Conversion of strings as in Java: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Boolean.valueOf`.
 
-ValueError is raised where Java throws NumberFormatException. Spaces around an integer are an error, those
-around a double are not. An integer may have digits of any script, as in Java; unlike in Java, more than 4300
-digits are an error.
+ValueError is raised where Java throws NumberFormatException. White space around an integer is an error,
+around a double it is not. An integer may have digits of any script, as in Java; unlike in Java, more than
+4300 digits are an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def java_long(text: str) -> int:
 
 
 def _whole(text: str) -> int:
-    # Java reads UTF-16 units, so other digits are invalid; int() alone would accept spaces and underscores.
+    # Java reads UTF-16 units, so other digits are invalid; int() would accept white space and underscores.
     if not (text.isdecimal() or (text[:1] in _SIGNS and text[1:].isdecimal())) or max(text) > "\uffff":
         raise ValueError(f"not a number: {text!r}")
     return int(text)

@@ -85,7 +85,7 @@ _COVERED: Final = SAFE_POINT.offsets["crc"]
 
 
 class TimerUnit(NamedTuple):
-    """One waiting message. `slot` is the time of its slot; `write_time` the time at which it was put there."""
+    """One waiting message. `slot` is the time of its slot, `write_time` that at which it was put there."""
 
     position: int
     previous: int

@@ -104,7 +104,7 @@ class TlsTransport:
         except TlsError:
             self._send_last(self._tls.to_send())
             raise
-        # While `_taken` is set, a task is sending. It sends the replies along with the bytes after these.
+        # While `_taken` is set, a task is sending. It sends the responses along with the bytes after these.
         if self._tls.pending and not self._taken:
             if not self._encrypted:
                 self._encrypted.append(self._tls.to_send())

@@ -185,8 +185,8 @@ class Pops:
     def change(
         self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
     ) -> ReceiptHandle | None:
-        """Change the time for which a message is lent, from now on. Return its new handle; None if it is not
-        in flight under this one.
+        """Change the time for which a message is lent, counted from now. Return its new handle; None if it is
+        not in flight under this one.
         """
         stored, due = handle.topic(group, topic), self.revival.steady_ms() + invisible_ms
         if handle.is_order:
@@ -296,7 +296,7 @@ class Pops:
         return self._broker.offsets.query(group, topic, queue_id) if queue is None else queue.position
 
     def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Let a group continue at another offset in a queue that it pops; clients that pop have no offsets."""
+        """Let a group continue at another offset in a queue that it pops; its clients have no offsets."""
         if self.in_flight.find(group, topic, queue_id) is not None:
             self.orders.remove((group, topic, queue_id))
             self._broker.offsets.commit(group, topic, queue_id, offset)
@@ -367,7 +367,7 @@ class Pops:
 
     def _is_by_priority(self, request: PopRequest) -> bool:
         """Return True if a pop reads the queues by priority, which is their number: every pop of a topic for
-        priorities, or the percentage that the group sets (5.4).
+        priorities, or the percentage of them that the group sets (5.4).
         """
         if message_type(self._broker.topics.get(request.topic)) != PRIORITY:
             return False
@@ -384,7 +384,7 @@ class Pops:
         return [_Source(topic, retry, (first + number) % count) for number in range(count)]
 
     def _read(self, request: PopRequest) -> tuple[list[_Read], int]:
-        """Return the messages that a pop finds, and the number of those that it leaves."""
+        """Return the messages that a pop finds, and the number of messages that it leaves."""
         max_offset, in_flight = self._broker.store.search.max_offset, self.in_flight
         reads: list[_Read] = []
         left, rest = request.max_messages, 0
@@ -560,7 +560,7 @@ class Pops:
         offsets = self._broker.offsets
         following = self.orders.ack(key, handle.offset, handle.pop_time)
         if following is None:
-            # The block may have been lost in a crash; the next messages of the group were lent before.
+            # The block may have been lost in a crash; what the group gets next was lent before.
             is_next = self.orders.get(key) is None and offsets.query(*key) == handle.offset
             if not is_next:
                 return False

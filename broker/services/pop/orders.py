@@ -49,8 +49,8 @@ class Block:
 
     @property
     def next_offset(self) -> int:
-        """The first offset that is not acknowledged. Remainders of an earlier, longer block may follow this
-        one.
+        """The first offset that is not acknowledged. Acknowledged offsets of an earlier, longer block may
+        follow this one.
         """
         following = next(
             (offset for offset in self.offsets if offset not in self.acked), self.offsets[-1] + 1
@@ -127,8 +127,8 @@ class Orders:
         due: float,
         attempt_id: str | None,
     ) -> Block:
-        """Begin the next block of a queue, with the offsets that were read, keeping the state of these in the
-        last block.
+        """Begin the next block of a queue, with the offsets that were read, and keep what the last one knows
+        about them.
         """
         block, old = Block(offsets, pop_time, invisible_ms, due, attempt_id), self._blocks.get(key)
         if old is not None:
@@ -159,7 +159,9 @@ class Orders:
     def change(
         self, key: QueueKey, offset: int, pop_time: int, due: float, *, delivered: bool = True
     ) -> bool:
-        """Set the end of the time of a message. Return False for a handle that does not belong to the block."""
+        """Set the end of the time of a message. Return False for a handle that does not belong to the
+        block.
+        """
         block = self._blocks.get(key)
         if block is None or not block.is_lent(offset, pop_time):
             return False

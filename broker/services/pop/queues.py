@@ -146,7 +146,7 @@ class InFlight:
 
     def follow(self, queue: PopQueue, told: int) -> bool:
         """Move a queue to the offset in the table of offsets, if it was set by someone other than this group.
-        Return False, and forget the queue, if there is none.
+        Return False, and forget the queue, if the table has none.
         """
         if told < 0:
             self.remove(queue)

@@ -141,7 +141,7 @@ class SavedPops:
     def load(self, steady_ms: float) -> None:
         """Read the files, once the table of offsets and the store are loaded. Blocks.
 
-        Without the files, messages are lent again from the table of offsets on.
+        Without the files, messages are lent again from the offsets in the table of offsets on.
         """
         read = partial(load_table, self._disk, derived=True)
         in_flight = read(self._in_flight_path, partial(decode_body, PopInFlight))
