@@ -37,7 +37,7 @@ def main() -> None:
         code = ExitCode.INTERRUPTED
     code = _flush(code)
     if "_duckdb" in sys.modules:
-        # Threads of a cancelled query may still run, which a normal exit would interrupt; and DuckDB's
+        # Threads of a cancelled query may still run, which a normal exit would interrupt, and DuckDB's
         # binding would report the remaining objects.
         sys.stderr.flush()
         os._exit(code)

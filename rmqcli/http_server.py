@@ -1,7 +1,7 @@
 """An HTTP server on a thread, with limits on the cost of its peers.
 
-A request must arrive within READ_SECONDS, and its response must be read in the same time. There are at most
-MOST connections: of those whose request has not arrived, the one that has waited the longest makes room.
+A request must arrive within READ_SECONDS, and its response must be read within as many seconds. There are at
+most MOST connections: of those whose request has not arrived, the one that has waited the longest makes room.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Listener(ThreadingMixIn, WSGIServer):
 
 
 class Answer:
-    """The stream of a response. Any end of it is reported as a disconnect, because wsgiref prints a traceback
-    for anything else, such as a timeout.
+    """The stream of a response. Every failed write counts as a disconnect of the peer, because wsgiref prints
+    a traceback for anything else, such as a timeout.
     """
 
     def __init__(self, stream: Any) -> None:

@@ -47,7 +47,7 @@ _own_quota = cache(quota)
 
 def memory(groups: Path = _GROUPS, own_groups: Path = _OWN_GROUPS) -> int:
     """Return the bytes of memory that this process may use: those of the machine, or fewer in a container."""
-    # Windows does not report it, and has no store.
+    # Python on Windows does not report it, and there is no store.
     limits = [
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
     ]

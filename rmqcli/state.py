@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 NO_HOME = Path("/proc/no-home-folder")
-"""The home folder of a user without one: it is always empty, and nobody, not even root, can write there."""
+"""The home folder of a user without one: it never exists, and nobody, not even root, can write there."""
 
 
 def state_folder() -> Path:

@@ -84,7 +84,7 @@ Read = Callable[[Mapping[str, Any]], float | None]
 
 
 class NotComparable(Exception):
-    """A document of another benchmark or another load; the message names it."""
+    """A document of another benchmark or another load; the message names the difference."""
 
 
 @dataclass(frozen=True, slots=True)

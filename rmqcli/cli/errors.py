@@ -208,7 +208,9 @@ def _decisive(found: list[BaseException]) -> BaseException:
 
 
 def note_end(error: BaseException, lines: Sequence[str]) -> None:
-    """Add the work done before an error or Ctrl-C to its document. The caller then raises the error again."""
+    """Add lines about the work done before an error or Ctrl-C to its document. The caller then raises the
+    error again.
+    """
     for line in lines:
         error.add_note(line)
 

@@ -1,7 +1,7 @@
 """The values in a file of profiles, and their text as TOML.
 
-This is a separate module because they are msgspec structs, which a command that reads no profile does not
-import.
+They are in a separate module because they are msgspec structs, which a command that reads no profile does
+not import.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def reaching_remedy(error: BaseException, settings: Settings) -> str:
 
 
 def home_remedy(error: BaseException) -> str:
-    """Return the variable to set if this user has no home folder."""
+    """Return text that names the variables to set if this user has no home folder."""
     at = str(getattr(error, "filename", None) or "")
     if not at.startswith(str(NO_HOME)):
         return ""

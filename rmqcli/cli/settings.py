@@ -212,7 +212,7 @@ class Settings(NamedTuple):
         return given if profile is None else profile.group
 
     def address_map(self, endpoint: Endpoint) -> dict[str, str]:
-        """Return the replacement addresses for connections: the rules of the profile, then those of `--map`."""
+        """Return replacement addresses for connections: the rules of the profile, then those of `--map`."""
         from rmqcli.cli.endpoints import parse_map
 
         known = {} if endpoint.profile is None else endpoint.profile.map

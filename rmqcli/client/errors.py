@@ -90,7 +90,7 @@ class UsedAfterFork(InvalidRequest):
 
 
 class TlsProblem(Enum):
-    """The ways in which a TLS connection can fail. Each has a remedy.
+    """The ways in which TLS can cause a connection to fail. Each has a remedy.
 
     ```python
     try:

@@ -343,7 +343,7 @@ class ClientInstance:
         return [table[broker_id] for broker_id in ids]
 
     def not_in_route(self, remark: str) -> NotFound:
-        """Return the error for something missing from the route of a topic, which no server has reported."""
+        """Return the error for something that a topic's route lacks, although no server has reported it."""
         return NotFound(
             ResponseCode.QUERY_NOT_FOUND,
             remark,

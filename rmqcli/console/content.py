@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Shown(NamedTuple):
-    """A body in one of its forms; `text` is None if it is hidden. `note` describes the hidden part."""
+    """A body in one of its forms; `text` is None if it is hidden. `note` describes what is not shown."""
 
     form: str
     text: str | None

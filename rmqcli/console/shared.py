@@ -28,7 +28,7 @@ MAX_KEPT = 64  # readings
 AT_ONCE = 4  # readings, besides the poll
 MAX_VIEWERS = 32
 """Viewers whose page is kept up to date. Each one holds a thread."""
-WAIT_SECONDS = 15.0  # until a viewer is notified that nothing is new, to see whether it is connected
+WAIT_SECONDS = 15.0  # until a viewer is notified that nothing is new, to see whether it is still connected
 RECOVERED_SECONDS = 60.0  # for which the end of an outage is shown
 
 
@@ -45,7 +45,7 @@ class _Entry:
 
 
 class Readings:
-    """The latest readings by key. Concurrent requests wait for the same reading, and also share its errors."""
+    """The latest readings by key. Concurrent requests wait for the same reading, and share its errors."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

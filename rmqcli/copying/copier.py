@@ -344,8 +344,8 @@ class Copier:
         return False
 
     async def _round(self, queue: MessageQueue, piece: _Piece) -> None:
-        """Copy one piece, and move `next` past all confirmed messages. Raises the error that prevents the
-        rest.
+        """Copy one piece, and move `next` to the first message that is not confirmed. Raises the error that
+        prevents the rest.
         """
         there = self._there.setdefault(queue, {})
         placed: dict[int, Place] = {}

@@ -41,7 +41,7 @@ def mark_of(message: MessageExt) -> Mark | None:
 def copied(original: MessageExt, topic: str, mark: Mark) -> Message:
     """Return the message to send to `topic`.
 
-    Times of the first original are kept, as is the id of the message.
+    Times of the first original are kept, as is the message id.
     """
     kept = {name: value for name, value in original.properties.items() if name not in DROPPED}
     times = {BORN: str(original.born_timestamp), STORED: str(original.store_timestamp)}

@@ -88,7 +88,7 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
     where: str | None = None
 
     def differs(self, other: Job) -> str | None:
-        """Return the differences, with both values; None if both are the same job."""
+        """Return the first difference, with both values; None if both are the same job."""
         for name in self.__struct_fields__:
             ours, theirs = getattr(self, name), getattr(other, name)
             same = ours == theirs

@@ -67,7 +67,7 @@ def waiting_in(offsets: OffsetWrapper, held: ProcessQueueInfo | None = None) -> 
 
 
 def is_divided(found: Members) -> bool:
-    """Return True if the committed offsets are meaningful: in a broadcasting group, each client has its own."""
+    """Return True if the committed offsets are meaningful: broadcasting clients have their own offsets."""
     return found.connection is None or found.connection.message_model != MessageModel.BROADCASTING
 
 
@@ -420,7 +420,7 @@ def _name_servers(found: Members) -> Iterator[Finding]:
 
 
 def clocks(found: Members) -> Iterator[Finding]:
-    """Check that no client's clock is ahead: a broker ignores subscriptions older than the ones that it has."""
+    """Check that no client's clock is ahead: a broker ignores subscriptions older than those it has."""
     for client, state in found.states.items():
         times = [data.sub_version for data in state.subscription_set]
         started = state.properties.get("PROP_CONSUMER_START_TIMESTAMP", "")

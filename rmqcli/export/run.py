@@ -139,7 +139,9 @@ def _add_store(
 
 
 def _continued(previous: Manifest | None, rows: RowFilter) -> int:
-    """Return the end of a store in an earlier export, but at least the beginning of this one."""
+    """Return the commit-log offset at which an earlier export of a store ended, or the beginning of this one
+    if that is later.
+    """
     if previous is None:
         return rows.begin_commit_log
     own = (file for file in previous.files if len(previous.stores) == 1 or _is_of(file, rows))

@@ -304,7 +304,7 @@ def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
 
 
 def _begins_again(offset: int, result: PullResult) -> bool:
-    """Return True if the broker continues at the end of a queue that begins at 0 and ends below the offset."""
+    """Return True if the queue begins at 0 and ends below the offset, and the broker continues at its end."""
     is_moved = result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset == result.max_offset
     return is_moved and result.min_offset == 0 and result.max_offset < offset
 

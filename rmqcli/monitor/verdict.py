@@ -88,8 +88,8 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures of one run. `lost` holds errors by the name of the server that did not respond; `counted`:
-    the figures already include these losses. `notes` are about the run itself.
+    """The figures of one run. `lost` holds errors by the name of what did not respond; `counted`: the
+    figures already include these losses. `notes` are about the run itself.
     """
 
     figures: Sequence[Figure]

@@ -75,7 +75,7 @@ def _of_folder(folder: Path) -> list[Path]:
 def decided(
     files: Sequence[AccountFile], key: str | None, asked: Question, host: str | None
 ) -> tuple[bool, str, str]:
-    """Return True if the files allow the action, Java's text of a refusal, and the line that decides."""
+    """Return whether the files allow the action, Java's text of a refusal, and the line that decides."""
     address = None if host is None else read_address(host)
     if host is not None and address is None:
         raise InvalidInput(f"{host!r} is not an address")

@@ -171,7 +171,7 @@ async def _lag(
 
 
 async def _broadcasting(admin: Admin, group: str) -> bool:
-    """Return True if running clients keep the offsets of the group, which makes those of brokers meaningless."""
+    """Return True if running clients keep the group's offsets, which makes those of brokers meaningless."""
     from rmqcli.codec.bodies.heartbeat import MessageModel
 
     try:

@@ -1,4 +1,4 @@
-"""The page as HTML: one file without scripts, which loads nothing from the network. All escaping is done
+"""The page as HTML: one file without scripts, which loads nothing from the network. Everything is escaped
 here. The console shows the same parts.
 """
 

@@ -101,7 +101,7 @@ class Workers:
 
         Raises WorkerKilled.
         """
-        # A single task is faster done here than passed on.
+        # A single task is done here sooner than it is passed on.
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))

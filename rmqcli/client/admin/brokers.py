@@ -217,7 +217,7 @@ class BrokerAdmin(Area):
         return await self.change(seats, _CLEANING[what], None, None)
 
     async def summaries(self) -> list[BrokerSummary]:
-        """Return every address of every broker, sorted, with its runtime table or the error of the request."""
+        """Return all addresses of all brokers, sorted, with the runtime table or the error of the request."""
         info = await self.cluster_info()
         seats = sorted(
             (data.cluster, name, broker_id, address)

@@ -108,6 +108,6 @@ class ReplicationAdmin(Area):
         return await self.bodies(seats, GET_BROKER_EPOCH_CACHE, None, failures)
 
     async def set_master_flush_offset(self, seats: Mapping[str, str], offset: int) -> TopicChange:
-        """Notify slaves of the offset up to which their master has flushed (code 908). A master ignores it."""
+        """Notify slaves of the offset up to which their master has flushed (code 908). Masters ignore it."""
         header = ResetMasterFlushOffsetHeader(master_flush_offset=offset)
         return await self.change(seats, RESET_MASTER_FLUSH_OFFSET, header, None)

@@ -26,7 +26,7 @@ from rmqcli.codec.operations.operation import Answer
 from rmqcli.codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 
 OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
-"""Fields of SubscriptionGroupConfig that commands set and brokers since 5.0 store, with Java's names."""
+"""Fields of SubscriptionGroupConfig that commands set and that brokers store since 5.0, with Java's names."""
 
 OffsetTables = tuple[
     dict[str, Answer[None, ConsumerOffsetSerializeWrapper]],

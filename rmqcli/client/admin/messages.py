@@ -171,7 +171,7 @@ class MessageAdmin(Area):
 
 
 def _worth_telling(failures: Mapping[str, ClientError]) -> dict[str, ClientError]:
-    """Return the failures of topics, except topics that no longer have queues or that nobody may read."""
+    """Return the failures of topics, except of those that no longer have queues or that nobody may read."""
     return {topic: error for topic, error in failures.items() if not isinstance(error, NotFound)}
 
 

@@ -260,7 +260,7 @@ def _next_message(span: QueueTimeSpan, now_ms: int) -> NextMessage:
 # The ends of queues that a broker leaves out of its statistics of a topic.
 #
 # GET_TOPIC_STATS_INFO (202) of 4.9 lists the write queues only. While a topic has more read queues than write
-# queues, to take queues out of use, the queues that consumers have yet to drain are missing there.
+# queues, because some are being taken out of use, those that consumers have yet to drain are missing there.
 
 
 def every_queue(topic: str, data: TopicRouteData) -> list[MessageQueue]:

@@ -60,8 +60,8 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
 
 def hostable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a trio client can call: an async function runs on the loop, a plain one
-    unchanged.
+    """Return a function that a trio client can call: an async function will run on the loop, a plain one is
+    returned unchanged.
     """
     return on_loop(function) if is_async(function) else function
 

@@ -53,7 +53,7 @@ class OffsetCalls:
     instance: ClientInstance
     group: str = ""
     zero_if_absent: bool | None = None
-    """The preferred reply of brokers that know no offset: 0 if possible (None, as in Java), or never 0
+    """The reply to request from brokers that know no offset: 0 if possible (None, as in Java), or never 0
     (False).
     """
 

@@ -1,8 +1,8 @@
 """`SimpleConsumer`: messages that a broker lends for a limited time (Java `SimpleConsumer` of 5.x, over POP).
 
-Requests go to the topics of a consumer and their brokers in turn. With one broker and one topic, the broker
-holds the request until there are messages. With several, the consumer first asks them concurrently whether
-they have any, which lends none, so no message is lent to a request whose reply is no longer awaited.
+The topics of a consumer and their brokers are queried in turn. With one broker and one topic, the broker
+holds the request until there are messages. With several, all are first queried concurrently whether they have
+any, because that lends none: no message is lent to a request whose reply is no longer awaited.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class SimpleConsumer(Client):
         message.properties[PropertyName.POP_CK] = changed.encode()
 
     async def _sources(self, failures: list[ClientError]) -> list[_Source]:
-        """Return the places to query, beginning with a different one each time. Slaves lend no messages."""
+        """Return the sources to query, beginning with a different one each time. Slaves lend no messages."""
         if not self._subscriptions:
             raise InvalidRequest("no topic is subscribed")
         sources = []

@@ -85,7 +85,7 @@ async def change(
     *,
     unused: bool = False,
 ) -> ReceiptHandle:
-    """Return the new handle of a message whose invisible time now starts again. Raises ClientError.
+    """Return the new handle of a message, now invisible for another `invisible_ms`. Raises ClientError.
 
     `unused`: it was not consumed, so brokers that support this (5.5) do not count an attempt.
     """

@@ -38,7 +38,7 @@ from rmqcli.codec.store.delay_levels import DEFAULT_LEVELS
 
 MOST_ACKED = 512  # in one request
 ACK_AGAIN = 1.0  # seconds until acknowledgements that did not reach a broker are sent again
-RENEWALS = 6  # fraction of the invisible time between two searches for messages whose time is half over
+RENEWALS = 6  # searches per invisible time for messages whose time is half over
 LAST_POPS = 1.0  # seconds that pops get to end after the consumer has left its group
 FULL = 3.0  # seconds after POLLING_FULL
 WIDEST = 1 << 16  # offsets that one set of bits covers
@@ -284,7 +284,7 @@ class Pops:
         return not (isinstance(error, NotFound) and error.concluded)
 
     def _batch(self, loans: Iterable[Loan]) -> list[BatchAck]:
-        """Return loans by the common part of their handles, the offsets of each as bits after the first one."""
+        """Return loans by the common part of their handles, with the offsets as bits after the first one."""
         bits: dict[BatchAck, int] = {}
         for loan in loans:
             handle = loan.handle

@@ -71,7 +71,7 @@ class Locks:
     async def lock(self, queue: MessageQueue) -> bool:
         """Return True if the broker has locked the queue for this consumer.
 
-        Returns False if the broker cannot be reached.
+        Returns False also if the broker cannot be reached.
         """
         try:
             granted = queue in await self._ask([queue])

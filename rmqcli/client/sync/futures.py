@@ -1,4 +1,4 @@
-"""Futures of sends, which become full futures of concurrent.futures only when they are used.
+"""Futures of sends, which become full futures of concurrent.futures only when they have to.
 
 The condition and the lists of a Future are 12 objects for the garbage collector, whose work would cost a
 third of a send. `result` of a finished send needs none of them.
@@ -21,7 +21,7 @@ class SendFuture(Future[SendResult]):
     """The future of one send."""
 
     _early: SendResult | Exception | None = None
-    """The outcome, if it came before the future was first used."""
+    """The outcome, if it came before this became a full future."""
     _is_whole = False
 
     def __init__(self) -> None:

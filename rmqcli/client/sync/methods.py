@@ -23,7 +23,7 @@ TrioT = TypeVar("TrioT", bound=TrioClient)
 
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
-    """Return the threaded version of an async method: it blocks until the outcome."""
+    """Return the version of an async method for threads: it blocks until the outcome."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -34,7 +34,7 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Co
 
 
 def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the threaded version of a plain method: it runs in the thread of the portal."""
+    """Return the version of a plain method for threads: it runs in the thread of the portal."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,7 +45,7 @@ def relayed(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
 
 def at_once(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the threaded version of a plain method that only reads: it runs in the calling thread."""
+    """Return the version for threads of a plain method that only reads: it runs in the calling thread."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -157,7 +157,7 @@ class OpenClient:
             raise
 
     def close(self, error: BaseException | None = None) -> None:
-        """Leave the client; `error` is the exception that ended the block. In a forked process, do nothing."""
+        """Leave the client; `error` is the exception that ended the block. Do nothing in a forked process."""
         if self.portal.forked:
             return
         self.portal.check_thread()

@@ -228,7 +228,7 @@ class Link:
 
     @property
     def _refused(self) -> TlsProblem | None:
-        """True if the peer may accept only TLS: it then closes a plain connection without sending anything."""
+        """TLS_WANTED if the peer may accept only TLS: it has sent nothing on this plain connection."""
         is_plain = isinstance(self._stream, TcpStream)
         return TlsProblem.TLS_WANTED if is_plain and not self._heard else None
 

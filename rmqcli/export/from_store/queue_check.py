@@ -157,7 +157,7 @@ def warn_of_gap(queues: StoreQueues, previous: Manifest | None) -> list[str]:
 
 
 def _first_kept(queue: Queue, low: int) -> int:
-    """Return the first queue offset whose record is at commit-log offset `low` or later, otherwise the end."""
+    """Return the first queue offset whose record is at commit-log offset `low` or later, or the end."""
     for file in queue.files.files:
         entries = entry_columns(without_last_hole(file, ENTRY.size))
         kept = entries.used & (entries.offsets >= low)
@@ -241,7 +241,7 @@ class _Hole:
     after: int | None = None
 
     def look_at(self, queues: Sequence[Queue], found: Written, wanted: Any) -> None:
-        """Examine entries of these queues, one file of each; of these entries, those of the mask."""
+        """Examine the entries that the mask selects; `queues` has the queue of each file."""
         places = found.places
         inside = np.flatnonzero(wanted & (places >= self.begin) & (places < min(self.end, _NO_END - 1)))
         if len(inside):
@@ -352,7 +352,7 @@ class Written(NamedTuple):
     codes: Any
 
     def unsound(self) -> Any:
-        """Return the numbers of files that have a hole, or whose offsets are out of order."""
+        """Return the numbers of files that have a hole, or whose commit-log offsets do not ascend."""
         same = self.owners[1:] == self.owners[:-1]
         wrong = (np.diff(self.numbers) != 1) | (np.diff(self.places) <= 0)
         return self.owners[1:][same & wrong]

@@ -168,7 +168,7 @@ Location: TypeAlias = Path | Storage
 
 
 def location(option: str, text: str) -> Location:
-    """Return a path of this machine, which may be a `file:` URI, or the storage. Raise GrammarError."""
+    """Return the path on this machine, also for a `file:` URI, or the storage. Raise GrammarError."""
     scheme = text.partition("://")[0].lower() if "://" in text else ""
     if scheme not in SCHEMES:
         try:

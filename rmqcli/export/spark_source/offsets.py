@@ -20,7 +20,7 @@ Offsets = dict[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The begin or end of a read: at `time` in all queues, otherwise by `times`, `offsets`, or `everywhere`."""
+    """The begin or end of a read: at `time` in all queues, or by `times`, `offsets`, or `everywhere`."""
 
     everywhere: int = EARLIEST
     time: int | None = None

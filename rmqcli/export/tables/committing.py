@@ -20,8 +20,8 @@ def commit_patiently(
     look_again: Callable[[], object] = lambda: None,
     lost: str = "nothing was added, so export again with --resume",
 ) -> None:
-    """Commit, and repeat after `look_again` if another writer was faster. `lost` is the message if all
-    attempts fail.
+    """Commit, and repeat after `look_again` if another writer was faster. `lost` is the end of the
+    message if all attempts fail.
 
     Raises TableConflict after COMMITS commits that conflicted with other writers.
     """

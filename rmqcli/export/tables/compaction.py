@@ -58,7 +58,7 @@ def _delta_properties() -> Any:
     from deltalake import BloomFilterProperties, ColumnProperties, WriterProperties
 
     ids = ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, fpp=0.05))
-    # Unlike other writers, this one would repeat the whole longest body, twice.
+    # Unlike other writers, this one would repeat the longest body in full, twice.
     return WriterProperties(
         compression="ZSTD", statistics_truncate_length=64, column_properties={"msg_id": ids}
     )

@@ -86,7 +86,7 @@ class Quarantine:
         return msgspec.structs.replace(entry, path=ASIDE + name)
 
     def batch(self, before: Batch | None, run: str, files: Sequence[FileEntry]) -> Batch | None:
-        """Return the entry of these files in the commit of the main table; without files, the previous entry."""
+        """Return the entry of these files in the main table's commit; without files, the previous entry."""
         if not files:
             return before
         names = [file.path.removeprefix(ASIDE) for file in files]

@@ -188,7 +188,7 @@ def _queues(step: Step) -> list[tuple[MessageQueue, int]]:
 
 
 _AREAS: Final[Mapping[str, _Apply]] = {
-    "kv": _entries,  # before topics: name servers tell a registering broker which are ordered
+    "kv": _entries,  # before topics: a broker that registers learns from name servers which are ordered
     "topics": _topics,
     "groups": _groups,
     "config": _configs,

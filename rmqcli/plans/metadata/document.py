@@ -66,7 +66,7 @@ class Metadata(NamedTuple):
 
 
 def areas_of(text: str | None, default: Sequence[str]) -> list[str]:
-    """Return the areas in a comma-separated list, in the order of AREAS. Raise InvalidInput for unknown ones."""
+    """Return the areas of a comma-separated list in the order of AREAS. Raise InvalidInput for others."""
     names = default if text is None else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in AREAS:

@@ -257,8 +257,8 @@ def _verify_part(part: QueuePart, check: _Check) -> None:
 
 
 def _problem(entry: QueueEntry, check: _Check, queue: Queue, quick: EntryCheck) -> str | None:
-    """Return the contradiction between an entry and its record, or None. Returns None if there is no record
-    to compare.
+    """Return the contradiction between an entry and its record, or None. Also return None if there is no
+    record to compare.
     """
     if not check.views.bases:
         return None

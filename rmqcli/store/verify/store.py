@@ -44,7 +44,7 @@ _LATE = "a broker in Java delivers the timers that it leads to late or never"
 
 
 def lost_timers(store: Path) -> Path | None:
-    """Return the name of timerlog or timerwheel if only that one is missing.
+    """Return the path of timerlog or timerwheel, if only that one is missing.
 
     A 5.3.3 broker creates the wheel when it starts, and the log with the first message written to it.
     """
