@@ -18,19 +18,13 @@ from rmqcli.broker.tables.groups import name_problem
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.errors import CodecError
-from rmqcli.codec.headers.send import (
-    ConsumerSendMsgBackRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-)
+from rmqcli.codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqcli.codec.message import MessageExt
 from rmqcli.codec.names import check_topic
 from rmqcli.codec.records.reading import decode_record
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
-MAX_RECONSUME_SINCE_VERSION = 121
-"""First client version (V3_4_9) whose maxReconsumeTimes in the header is used."""
 CACHED_NAME = 255
 """Maximum length of a cached name, which limits the memory of the cache."""
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
@@ -149,15 +143,6 @@ def retry_group(broker: BrokerContext, session: Session, name: str) -> Subscript
         count_created(broker, session, partial(broker.groups.remove, name))
         broker.files.groups_changed()
     return config
-
-
-def retry_limit(
-    group: SubscriptionGroupConfig, header: SendHeader | ConsumerSendMsgBackRequestHeader, version: int
-) -> int:
-    """Return how many times a message is sent back before it goes to the dead-letter topic."""
-    if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
-        return header.max_reconsume_times
-    return group.retry_max_times
 
 
 def message_at(broker: BrokerContext, offset: int) -> MessageExt | None:

@@ -23,7 +23,6 @@ from rmqcli.broker.handlers.common import (
     no_topic,
     put_refusal,
     retry_group,
-    retry_limit,
     valid_topic,
 )
 from rmqcli.broker.net.dispatch import Barrier
@@ -32,7 +31,7 @@ from rmqcli.broker.net.session import Session
 from rmqcli.broker.net.turns import LongWork, Steps
 from rmqcli.broker.services.clients import count_created
 from rmqcli.broker.services.put import begin_flush, put, put_batch, put_sends, safely_stored
-from rmqcli.broker.services.retries import DLQ_QUEUES
+from rmqcli.broker.services.retries import DLQ_QUEUES, retry_limit
 from rmqcli.broker.services.timer_properties import timer_problem
 from rmqcli.broker.services.timers import recall_handle
 from rmqcli.broker.services.transactions import prepare
@@ -381,7 +380,7 @@ def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) ->
     """Return True if a message that a consumer itself sends to the retry topic has used up its attempts."""
     header = request.header
     group = retry_group(broker, request.session, header.topic[len(RETRY_PREFIX) :])
-    return header.reconsume_times >= retry_limit(group, header, request.command.version)
+    return header.reconsume_times >= retry_limit(group, header.max_reconsume_times, request.command.version)
 
 
 def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:

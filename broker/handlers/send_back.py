@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
-from rmqcli.broker.handlers.common import message_at, retry_group, retry_limit
+from rmqcli.broker.handlers.common import message_at, retry_group
 from rmqcli.broker.net.handling import Reply, Request
 from rmqcli.broker.services.retries import (
     DLQ_QUEUES,
     ensure_topic,
     put_again,
     put_dead_letter,
+    retry_limit,
     retry_properties,
 )
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig
@@ -84,7 +85,10 @@ def _target(
     version: int,
 ) -> _Retry | None:
     """Return the next attempt; None if there is none."""
-    if original.reconsume_times >= retry_limit(group, header, version) or header.delay_level < 0:
+    if (
+        original.reconsume_times >= retry_limit(group, header.max_reconsume_times, version)
+        or header.delay_level < 0
+    ):
         return None
     level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
     return _Retry(retry_topic(header.group), group.retry_queue_nums, level)

@@ -9,7 +9,7 @@ from rmqcli.broker.errors import Refusal
 from rmqcli.broker.services.put import put, restored
 from rmqcli.broker.store.values import PutStatus
 from rmqcli.broker.tables.topics import UNIT_SUB
-from rmqcli.codec.bodies.config import TopicConfig
+from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.codes import ResponseCode
 from rmqcli.codec.errors import PropertiesTooLong
 from rmqcli.codec.message import MessageExt
@@ -18,11 +18,19 @@ from rmqcli.codec.properties import encode_properties
 from rmqcli.codec.property_names import TIMERS, PropertyName
 
 DLQ_QUEUES = 1
+MAX_RECONSUME_SINCE_VERSION = 121
+"""First client version (V3_4_9) whose maxReconsumeTimes in the header is used."""
 
 P = PropertyName
 SPARED = (P.WAIT, P.DELAY, P.TRACE_ON, P.MSG_REGION, P.CLUSTER, P.ORIGIN_MESSAGE_ID, P.RETRY_TOPIC)
 """Properties added by brokers, which are removed from a dead letter, in this order, until its properties
 fit."""
+
+
+def retry_limit(group: SubscriptionGroupConfig, wanted: int | None, version: int) -> int:
+    """Return how many times a message is sent back before it goes to the dead-letter topic; `wanted` is the
+    maxReconsumeTimes of a client of a `version`."""
+    return group.retry_max_times if wanted is None or version < MAX_RECONSUME_SINCE_VERSION else wanted
 
 
 def ensure_topic(broker: BrokerContext, topic: str, queues: int, *, unit_mode: bool = False) -> TopicConfig:

@@ -314,7 +314,7 @@ def _push_settings(
     from rmqcli.client import PushSettings
     from rmqcli.client.group import allocation as allocate
     from rmqcli.codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
-    from rmqcli.grammar.offset_range import parse_time
+    from rmqcli.grammar.times import parse_time
 
     where = {
         "start": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,

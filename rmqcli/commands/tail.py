@@ -109,7 +109,7 @@ def tail(
     from rmqcli.flows.pipe import reader_gone
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans
     from rmqcli.flows.sql_reading import filtered
-    from rmqcli.grammar.offset_range import parse_future
+    from rmqcli.grammar.times import parse_future
     from rmqcli.render import Output
     from rmqcli.render.text import listed, many
 

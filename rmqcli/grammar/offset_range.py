@@ -19,18 +19,16 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-from rmqcli.grammar.values import GrammarError, parse_duration_ms
+from rmqcli.grammar.times import not_a_time, parse_time, try_time
+from rmqcli.grammar.values import GrammarError
 
 Item = TypeVar("Item")
 
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _LAST = re.compile(r"-[0-9]{1,19}")
 _MAX_OFFSET = (1 << 63) - 1
-_SECONDS = range(10**9, 10**10)  # numbers that are epoch seconds, of the years 2001 to 2286
-_MILLISECONDS = range(978_307_200_000, 10**13)  # the years 2001 to 2286
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def _time_range(text: str, now_ms: int) -> OffsetRange:
     """Parse a single time, or two times separated by one of the colons; exactly one such reading must be
     valid.
     """
-    whole = _try_time(text, now_ms)
+    whole = try_time(text, now_ms)
     if whole is not None:
         return OffsetRange(begin_time=whole)
     colons = [place for place, character in enumerate(text) if character == ":"]
@@ -142,85 +140,16 @@ def _time_range(text: str, now_ms: int) -> OffsetRange:
     if len(readings) > 1:
         raise GrammarError(f"range '@{text}' is ambiguous; write @T1:@T2")
     if not readings:
-        raise _not_a_time(text)
+        raise not_a_time(text)
     return _ordered(readings.pop(), f"@{text}")
 
 
 def _split_times(text: str, place: int, now_ms: int) -> OffsetRange | None:
     left, right = text[:place], text[place + 1 :].removeprefix("@")
-    begin, end = _try_time(left, now_ms), _try_time(right, now_ms)
+    begin, end = try_time(left, now_ms), try_time(right, now_ms)
     if (left and begin is None) or (right and end is None):
         return None
     return OffsetRange(begin_time=begin, end_time=end)
-
-
-def _not_a_time(text: str) -> GrammarError:
-    return GrammarError(
-        f"time '@{text}': expected an ISO time, epoch seconds or milliseconds (from 2001 on), 'now' or a duration "
-        "such as -1h"
-    )
-
-
-def parse_time(text: str, now_ms: int) -> int:
-    """Return epoch milliseconds of T (without the @); raise GrammarError for other texts."""
-    found = _try_time(text.strip(), now_ms)
-    if found is None:
-        raise _not_a_time(text)
-    return found
-
-
-def parse_moment(option: str, text: str, now_ms: int) -> int:
-    """Return epoch milliseconds of @T, or of +DURATION from now. Raise GrammarError for other texts."""
-    ahead = parse_duration_ms(text[1:]) if text.startswith("+") else None
-    found = _try_time(text.removeprefix("@").strip(), now_ms) if ahead is None else now_ms + ahead
-    if found is None:
-        raise GrammarError(
-            f"{option} {text}: expected an ISO time such as @2030-01-01T08:00, epoch seconds or milliseconds "
-            "(from 2001 on), or +DURATION such as +90s"
-        )
-    return found
-
-
-def parse_future(option: str, text: str, now_ms: int) -> int:
-    """Like `parse_moment`, for a time of reading. Raise GrammarError for one that is not later than now."""
-    found = parse_moment(option, text, now_ms)
-    if found <= now_ms:
-        raise GrammarError(f"{option} {text}: not in the future; rmq pull -o @T1:@T2 reads what is past")
-    return found
-
-
-def _try_time(text: str, now_ms: int) -> int | None:
-    if text == "now":
-        return now_ms
-    if _DIGITS.fullmatch(text):
-        return _epoch_time(int(text))
-    if text.startswith("-"):
-        back = parse_duration_ms(text[1:])
-        return None if back is None else max(0, now_ms - back)
-    return _iso_time(text)
-
-
-def epoch_ms(number: int) -> int:
-    """Return the epoch milliseconds of a number in a file: ten digits are seconds, others milliseconds."""
-    return number * 1000 if number in _SECONDS else number
-
-
-def _epoch_time(number: int) -> int | None:
-    if number in _SECONDS:
-        return number * 1000
-    return number if number == 0 or number in _MILLISECONDS else None
-
-
-def _iso_time(text: str) -> int | None:
-    # fromisoformat also accepts week dates and compact forms.
-    if not re.match(r"[0-9]{4}-", text):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        # Rounded, because a float of seconds may lie just below its millisecond.
-        return max(0, int(moment.astimezone(UTC).timestamp() * 1000 + 0.5))
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 TargetKind = Literal["start", "end", "offset", "shift", "time"]

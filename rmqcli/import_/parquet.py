@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from rmqcli.export.errors import ExportError, StorageDenied, StorageUnreachable
 from rmqcli.export.output.storage import storage_error
-from rmqcli.grammar.offset_range import epoch_ms
+from rmqcli.grammar.times import epoch_ms
 from rmqcli.import_.rows import (
     ImportFailed,
     ImportRow,

@@ -23,7 +23,7 @@ from rmqcli.codec.edited import BYTE_ORDER_MARK
 from rmqcli.codec.message import Message
 from rmqcli.codec.records.filter import condition
 from rmqcli.export.output.storage import explained
-from rmqcli.grammar.offset_range import epoch_ms
+from rmqcli.grammar.times import epoch_ms
 from rmqcli.grammar.values import GrammarError
 from rmqcli.render.message_json import BORN, STORED, message_from_json, sendable
 

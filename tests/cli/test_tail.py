@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.grammar.offset_range import parse_future
+from rmqcli.grammar.times import parse_future
 from rmqcli.grammar.values import GrammarError
 from tests.cli.conftest import Run
 

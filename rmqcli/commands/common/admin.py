@@ -32,7 +32,7 @@ def warn_of_clocks(settings: Settings, text: str | None) -> None:
     spans = re.findall(_RELATIVE, text) if text and "@" in text else []
     if not spans:
         return
-    from rmqcli.grammar.offset_range import parse_time
+    from rmqcli.grammar.times import parse_time
     from rmqcli.render.output import warn
 
     now = now_ms()

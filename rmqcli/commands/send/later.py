@@ -59,7 +59,7 @@ class Later(NamedTuple):
             raise usage_error("--at cannot be combined with --delay-level or --delay")
 
         from rmqcli.cli.running import now_ms
-        from rmqcli.grammar.offset_range import parse_moment
+        from rmqcli.grammar.times import parse_moment
 
         now = now_ms()
         found = parse_moment("--at", at, now)
