@@ -15,6 +15,7 @@ MODULES = (
     "rmqcli.client.group.allocation",
     "rmqcli.broker",
     "rmqcli.export.spark_source",
+    "rmqcli.testing",
 )
 
 

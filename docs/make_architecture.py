@@ -1,7 +1,7 @@
-"""Draws the floors in docs/architecture.md from the imports: `python -m docs.make_architecture`.
+"""Draws the layers in docs/architecture.md from the imports: `python -m docs.make_architecture`.
 
-A floor imports from floors below it, never from one above. Rooms are subpackages; a module beside them passes its imports on
-to the rooms that import it. Rooms that import each other are joined by ⇄.
+A layer imports from layers below it, never from one above. It consists of subpackages; a module beside these
+counts as part of the subpackages that import it. Subpackages that import each other are joined by ⇄.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import grimp
 
 PAGE = Path(__file__).with_name("architecture.md")
-BLOCK = re.compile(r"(<!-- floors of (.+?) -->\n```text\n).*?(```\n)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- layers of (.+?) -->\n```text\n).*?(```\n)", re.DOTALL)
 
 Imports = Mapping[str, Set[str]]
 
@@ -24,16 +24,18 @@ def graph() -> grimp.ImportGraph:
     return grimp.build_graph("rmqcli")
 
 
-def rooms_of(package: str) -> set[str]:
+def subpackages_of(package: str) -> set[str]:
     return {module for module in graph().find_children(package) if graph().find_children(module)}
 
 
-def room_imports(package: str) -> dict[str, set[str]]:
-    """Return the rooms that each room of a package imports, itself or by way of modules that are in no room."""
-    rooms = rooms_of(package)
+def subpackage_imports(package: str) -> dict[str, set[str]]:
+    """Return the subpackages that each subpackage imports, itself or through modules beside them."""
+    subpackages = subpackages_of(package)
 
-    def room_of(module: str) -> str | None:
-        return next((room for room in rooms if f"{module}.".startswith(f"{room}.")), None)
+    def subpackage_of(module: str) -> str | None:
+        return next(
+            (subpackage for subpackage in subpackages if f"{module}.".startswith(f"{subpackage}.")), None
+        )
 
     def reached(modules: Set[str]) -> set[str]:
         found: set[str] = set()
@@ -41,19 +43,22 @@ def room_imports(package: str) -> dict[str, set[str]]:
         while waiting:
             for module in graph().find_modules_directly_imported_by(waiting.pop()) - seen:
                 seen.add(module)
-                room = room_of(module)
-                if room is not None:
-                    found.add(room)
+                subpackage = subpackage_of(module)
+                if subpackage is not None:
+                    found.add(subpackage)
                 elif f"{module}.".startswith(f"{package}.") and module != package:
                     waiting.append(module)
         return found
 
-    return {room: reached({room} | graph().find_descendants(room)) - {room} for room in rooms}
+    return {
+        subpackage: reached({subpackage} | graph().find_descendants(subpackage)) - {subpackage}
+        for subpackage in subpackages
+    }
 
 
 def above(imports: Imports) -> dict[str, set[str]]:
-    """All that a room imports, itself or through other rooms."""
-    found = {room: set(direct) for room, direct in imports.items()}
+    """Return all that each subpackage imports, itself or through others."""
+    found = {subpackage: set(direct) for subpackage, direct in imports.items()}
     for middle, further in found.items():
         for below in found.values():
             if middle in below:
@@ -61,30 +66,33 @@ def above(imports: Imports) -> dict[str, set[str]]:
     return found
 
 
-def floors(imports: Imports) -> list[list[str]]:
-    """Rooms by floor, the top one first. A floor is a list of rooms, or of rooms joined by ⇄."""
+def layers(imports: Imports) -> list[list[str]]:
+    """Return the subpackages of each layer, the top one first; those of a cycle are joined by ⇄."""
     reach = above(imports)
     cycles = {
-        room: frozenset({room} | {other for other in reach[room] if room in reach[other]}) for room in reach
+        subpackage: frozenset(
+            {subpackage} | {other for other in reach[subpackage] if subpackage in reach[other]}
+        )
+        for subpackage in reach
     }
 
     @cache
     def height(cycle: frozenset[str]) -> int:
-        below = {cycles[other] for room in cycle for other in imports[room]} - {cycle}
+        below = {cycles[other] for subpackage in cycle for other in imports[subpackage]} - {cycle}
         return 1 + max(map(height, below), default=-1)
 
     found: dict[int, list[str]] = {}
     for cycle in sorted(set(cycles.values()), key=min):
-        names = sorted(room.rpartition(".")[2] for room in cycle)
+        names = sorted(subpackage.rpartition(".")[2] for subpackage in cycle)
         found.setdefault(height(cycle), []).append(" ⇄ ".join(names))
     return [found[level] for level in sorted(found, reverse=True)]
 
 
 def picture(packages: str) -> str:
-    """Return the floors of packages, one below the other: name, then a line for each floor."""
+    """Return the layers of packages, one below the other: name, then a line for each layer."""
     lines = []
     for package in packages.split(", "):
-        for number, names in enumerate(floors(room_imports(package))):
+        for number, names in enumerate(layers(subpackage_imports(package))):
             lines.append(f"{package if number == 0 else '':16}{'   '.join(names)}\n")
         lines.append("\n")
     return "".join(lines[:-1])

@@ -16,6 +16,8 @@ from rmqcli.codec.message import MessageExt
 from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import dlq_topic
 
+__all__ = ["HasNameServer", "dead_letters", "expect_message", "lag"]
+
 PAUSE_SECONDS = 0.02
 MOST_SHOWN = 10
 """Messages of the topic that a failed assertion shows: the newest ones."""

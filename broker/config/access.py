@@ -61,6 +61,6 @@ def whitelist(text: str | None) -> frozenset[int | str]:
     for word in found:
         if isinstance(word, str) and not word.replace(".", "").replace("_", "").isalnum():
             raise ConfigError(
-                f"{word!r} in a white list is neither a request code nor the name of a gRPC message"
+                f"{word!r} in a whitelist is neither a request code nor the name of a gRPC message"
             )
     return found

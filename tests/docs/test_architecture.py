@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.make_architecture import PAGE, above, drawn, floors
+from docs.make_architecture import PAGE, above, drawn, layers
 from tests.docs.pages import PAGES, ROOT
 
 PATH = re.compile(r"`((?:codec|broker|rmqcli|tests|docs|benchmarks|completions|man|\.ci)/[\w./-]*)`")
@@ -18,15 +18,15 @@ def test_the_pictures_are_current() -> None:
     assert drawn(text) == text, "run: python -m docs.make_architecture"
 
 
-def test_floors_stand_on_what_they_import() -> None:
+def test_layers_stand_on_what_they_import() -> None:
     imports = {"p.top": {"p.mid", "p.low"}, "p.mid": {"p.low"}, "p.low": set(), "p.side": {"p.low"}}
-    assert floors(imports) == [["top"], ["mid", "side"], ["low"]]
+    assert layers(imports) == [["top"], ["mid", "side"], ["low"]]
 
 
-def test_rooms_that_import_each_other_share_a_floor() -> None:
+def test_subpackages_that_import_each_other_share_a_layer() -> None:
     imports = {"p.a": {"p.b"}, "p.b": {"p.c"}, "p.c": {"p.a", "p.low"}, "p.low": set()}
     assert above(imports)["p.a"] == {"p.a", "p.b", "p.c", "p.low"}
-    assert floors(imports) == [["a ⇄ b ⇄ c"], ["low"]]
+    assert layers(imports) == [["a ⇄ b ⇄ c"], ["low"]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

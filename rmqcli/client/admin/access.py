@@ -75,7 +75,7 @@ class AccessAdmin(Area):
     async def set_white_list(
         self, seats: Mapping[str, str], addresses: list[str], path: str = ""
     ) -> TopicChange:
-        """Replace the global white list (code 53) of the file at `path`, by default plain_acl.yml."""
+        """Replace the global whitelist (code 53) of the file at `path`, by default plain_acl.yml."""
         header = UpdateGlobalWhiteAddrsConfigRequestHeader(
             global_white_addrs=",".join(addresses), acl_file_full_path=path
         )

@@ -380,7 +380,7 @@ async def test_white_lists(autojump_clock: MockClock) -> None:
         ({"init_authentication_user": "root"}, "initAuthenticationUser: {"),
         ({"init_authentication_user": '{"username":"root"}'}, "initAuthenticationUser: {"),
         ({"init_authentication_user": '{"username":"a\\u0000","password":"hidden"}'}, "cannot be created"),
-        ({"authentication_whitelist": "28;29"}, "'28;29' in a white list is neither"),
+        ({"authentication_whitelist": "28;29"}, "'28;29' in a whitelist is neither"),
         ({"inner_client_authentication_credentials": "hidden"}, "innerClientAuthenticationCredentials: {"),
     ],
 )
