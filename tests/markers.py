@@ -40,7 +40,7 @@ FOLDERS = {
     "tests/proof/": "foreign",
 }
 SLOW = Path(__file__).with_name("slow.txt").read_text().split()
-"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s of CPU time or more, with
+"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.05 s of CPU time or more, with
 all parameters."""
 
 NIGHTLY = Path(__file__).with_name("nightly.txt").read_text().splitlines()
