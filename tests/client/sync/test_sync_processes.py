@@ -20,7 +20,8 @@ namesrv = sys.argv[1]
 
 
 def started(program: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", OPENING + program, *arguments]
+    # Since 3.12, Python warns of forks in a process with several threads, which is what is tested here.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", OPENING + program, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
