@@ -57,9 +57,10 @@ async def test_delayed_messages_and_checks_of_transactions_are_due_at_once(
 def test_the_clock_is_moved_from_a_thread() -> None:
     heard: queue.Queue[bytes] = queue.Queue()
 
-    def listen(messages: list[MessageExt], context: ConsumeContext) -> None:
+    def listen(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
         for message in messages:
             heard.put(message.body)
+        return ConsumeResult.SUCCESS
 
     with broker.embedded_in_thread() as cluster, Producer("later", namesrv=cluster.namesrv) as producer:
         producer.send(Message.of("reminders", b"in two hours", delay_level=18))

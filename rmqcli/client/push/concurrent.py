@@ -16,7 +16,7 @@ from rmqcli.client.functions import from_the_application
 from rmqcli.client.push.pop_queue import PopQueue
 from rmqcli.client.push.process_queue import Held, ProcessQueue
 from rmqcli.client.push.send_back import SendBack, consumed_again
-from rmqcli.client.push.state import Call, ConsumeContext, ConsumeResult, GroupState, log
+from rmqcli.client.push.state import NO_RESULT, Call, ConsumeContext, ConsumeResult, GroupState, log
 from rmqcli.codec.message import MessageExt, PropertyName
 
 FAIR = 16
@@ -109,6 +109,9 @@ class ConcurrentService:
                 batch[0].msg_id,
                 exc_info=from_the_application(error),
             )
+            return None
+        if not isinstance(result, ConsumeResult):
+            log.warning(NO_RESULT, ConsumeResult.__name__, batch[0].msg_id)
             return None
         return result
 

@@ -16,7 +16,7 @@ from rmqcli.client.functions import from_the_application
 from rmqcli.client.push.process_queue import Held, ProcessQueue
 from rmqcli.client.push.rebalance import Locks
 from rmqcli.client.push.send_back import SendBack, consumed_again
-from rmqcli.client.push.state import Call, GroupState, OrderlyContext, OrderlyResult, log
+from rmqcli.client.push.state import NO_RESULT, Call, GroupState, OrderlyContext, OrderlyResult, log
 from rmqcli.codec.message import MessageExt
 
 LOCKED_AGAIN = 0.01
@@ -100,7 +100,10 @@ class OrderlyService:
     async def _ask(self, batch: Batch, context: OrderlyContext) -> OrderlyResult:
         try:
             result = await self._call(batch, context)
-            return OrderlyResult.SUSPEND if result is None else OrderlyResult(result)
+            if result is None:
+                log.warning(NO_RESULT, OrderlyResult.__name__, batch[0].msg_id)
+                return OrderlyResult.SUSPEND
+            return OrderlyResult(result)
         except (
             Exception
         ) as error:  # from the application, or a ValueError for the result of another kind of listener

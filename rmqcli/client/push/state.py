@@ -210,6 +210,7 @@ OrderlyListener = Callable[
     [list[MessageExt], OrderlyContext], OrderlyResult | Awaitable[OrderlyResult | None] | None
 ]
 Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
+NO_RESULT = "the listener returned no %s for %s; it is consumed again later"
 CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT})
 
 

@@ -96,6 +96,18 @@ async def test_the_context_chooses_the_delay_and_how_many_are_done(
     ]
 
 
+@pytest.mark.parametrize("result", [None, True])
+async def test_a_listener_without_a_result_is_told(
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture, result: Any
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    taken = Taken(result)
+    async with consumer(cluster, taken):
+        await trio.sleep(100)
+    assert taken.bodies == [b"x", b"x"]
+    assert "the listener returned no ConsumeResult for " in caplog.text
+
+
 def refuse(code: int = 1) -> Any:
     return lambda command: command.reply(code, "no")
 

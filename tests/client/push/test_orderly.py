@@ -86,6 +86,17 @@ async def test_a_refused_message_holds_up_its_queue_only(
     assert times[3] - times[2] == pytest.approx(1.0)
 
 
+async def test_a_listener_without_a_result_is_told(
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(cluster, 1)
+    taken = Taken(None)
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(10)
+    assert taken.of(0) == [0, 0]
+    assert "the listener returned no OrderlyResult for " in caplog.text
+
+
 @pytest.mark.parametrize(("wanted", "waits"), [(5.0, 5.0), (0.001, 0.01), (100.0, 30.0)])
 async def test_the_context_sets_the_suspend_time(
     cluster: WatchedCluster, autojump_clock: Any, wanted: float, waits: float
