@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterable
 
 from rmqcli.broker.errors import Refusal
+from rmqcli.broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from rmqcli.broker.namesrv.route_table import Broker, LiveBroker, Registered
-from rmqcli.broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
+from rmqcli.broker.namesrv.state import NameServerState
 from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.net.turns import LongWork, Steps, emptied_on_error, emptying
 from rmqcli.codec.bodies.config import DataVersion, TopicConfig

@@ -19,7 +19,8 @@ from rmqcli.broker.config import NamesrvConfig, expand_path
 from rmqcli.broker.config.checks import check_values
 from rmqcli.broker.disk import REAL, Disk
 from rmqcli.broker.namesrv import broker_handlers, config_handlers, route_handlers
-from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.broker.namesrv.kv_config import KVConfig
+from rmqcli.broker.namesrv.state import NameServerState
 from rmqcli.broker.net.dispatch import Handler, Handlers
 from rmqcli.broker.net.handling import by_code, registered, serve
 from rmqcli.broker.net.limits import ServerLimits

@@ -8,7 +8,8 @@ from collections.abc import Generator, Sequence
 from msgspec.structs import replace
 
 from rmqcli.broker.errors import Refusal
-from rmqcli.broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
+from rmqcli.broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
+from rmqcli.broker.namesrv.state import NameServerState
 from rmqcli.broker.net.handling import Answered, Reply, Request
 from rmqcli.broker.net.turns import LongWork, Steps
 from rmqcli.broker.tables.topics import UNIT, UNIT_SUB

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqcli.dead_letters.journal import Journal, State
 from rmqcli.dead_letters.letter import (
     DROPPED,
     REDRIVEN_FROM,
@@ -15,7 +16,6 @@ from rmqcli.dead_letters.letter import (
     restored,
     selection,
 )
-from rmqcli.dead_letters.work import Journal, State
 from rmqcli.grammar.offset_range import OffsetRange
 from tests.cli.messages import stored
 

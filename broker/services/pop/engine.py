@@ -18,8 +18,8 @@ import trio
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.disk import Disk
+from rmqcli.broker.services.pop.in_flight import MOST, InFlight, PopQueue, QueueKey
 from rmqcli.broker.services.pop.orders import Orders
-from rmqcli.broker.services.pop.queues import MOST, InFlight, PopQueue, QueueKey
 from rmqcli.broker.services.pop.revive import AGAIN_SECONDS, Revival, lent, real_topic
 from rmqcli.broker.services.pop.saved import SavedPops
 from rmqcli.broker.services.pop.values import PoppedPart, PopRequest, PopResult, records_of

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rmqcli.broker.context import BrokerContext
-from rmqcli.broker.services.pop.queues import InFlight, PopQueue
+from rmqcli.broker.services.pop.in_flight import InFlight, PopQueue
 from rmqcli.codec.bodies.base import decode_body
 from rmqcli.codec.bodies.pop import PopAck, PopCheckPoint
 from rmqcli.codec.core.record_writer import QueueRun

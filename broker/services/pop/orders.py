@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from rmqcli.broker.services.pop.queues import QueueKey
+from rmqcli.broker.services.pop.in_flight import QueueKey
 
 
 class Block:

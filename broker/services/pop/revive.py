@@ -11,8 +11,8 @@ import trio
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.errors import Refusal
+from rmqcli.broker.services.pop.in_flight import MOST, CheckPoint, InFlight, PopQueue
 from rmqcli.broker.services.pop.orders import Orders
-from rmqcli.broker.services.pop.queues import MOST, CheckPoint, InFlight, PopQueue
 from rmqcli.broker.services.pop.waiting import Waiting
 from rmqcli.broker.services.put import restored
 from rmqcli.broker.services.retries import DLQ_QUEUES, put_dead_letter

@@ -19,9 +19,9 @@ import trio
 
 from rmqcli.broker.context import BrokerContext
 from rmqcli.broker.disk import Disk, load_table, save_table
+from rmqcli.broker.services.pop.in_flight import CheckPoint, InFlight, PopQueue
 from rmqcli.broker.services.pop.java_records import JavaRecords
 from rmqcli.broker.services.pop.orders import Block, Orders
-from rmqcli.broker.services.pop.queues import CheckPoint, InFlight, PopQueue
 from rmqcli.broker.store.readiness import InThread
 from rmqcli.codec.bodies.base import decode_body
 from rmqcli.codec.bodies.pop import (

@@ -20,8 +20,9 @@ from rmqcli.commands.common.outcome import confirm
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.dead_letters.journal import Journal
     from rmqcli.dead_letters.letter import Selection
-    from rmqcli.dead_letters.work import Journal, Letters
+    from rmqcli.dead_letters.redrive import Letters
 
 app = command_group("dlq", "Show dead letters, send them back, or drop them.")
 
@@ -63,7 +64,7 @@ class Access(OptionGroup):
 
     def journal(self, group: str) -> Journal:
         """Return the record of what was done with the letters of a group."""
-        from rmqcli.dead_letters.work import Journal, journal_path
+        from rmqcli.dead_letters.journal import Journal, journal_path
 
         return Journal(self.progress or journal_path(group))
 
@@ -106,7 +107,7 @@ async def letters(
 ) -> AsyncIterator[Letters]:
     """Yield the selected letters of a group, whose topic is readable until the block ends."""
     from rmqcli.dead_letters.access import opened
-    from rmqcli.dead_letters.work import Letters
+    from rmqcli.dead_letters.redrive import Letters
 
     async with opened(admin, group, grant=access.grant_read) as topic:
         yield Letters(admin, topic, chosen, journal, again=again, to=to)

@@ -31,8 +31,9 @@ from rmqcli.render.text import many
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.dead_letters.journal import Journal
     from rmqcli.dead_letters.letter import Selection
-    from rmqcli.dead_letters.work import Found, Journal, Tally
+    from rmqcli.dead_letters.redrive import Found, Tally
 
 RateOption = Annotated[
     float | None, Option("--rate", metavar="N", min=0.001, help="Send at most N letters a second.")
@@ -149,7 +150,7 @@ async def _count(admin: Admin, topic: str, failures: Failures) -> int:
 def _drop_some(
     settings: Settings, group: str, chosen: Selection, access: Access, *, dry_run: bool, yes: bool
 ) -> None:
-    from rmqcli.dead_letters.work import Tally
+    from rmqcli.dead_letters.redrive import Tally
     from rmqcli.render import Output
 
     journal, tally = access.journal(group), Tally()

@@ -11,15 +11,15 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import confirm, end_partly
 from rmqcli.commands.dlq.app import Access, letters
-from rmqcli.dead_letters.work import Found, Letters, Tally
+from rmqcli.dead_letters.redrive import Found, Letters, Tally
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.progress import progress
 from rmqcli.render.text import listed, many
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.dead_letters.journal import Journal
     from rmqcli.dead_letters.letter import Selection
-    from rmqcli.dead_letters.work import Journal
 
 ELSEWHERE = "--to TOPIC sends them elsewhere"
 _EXCLUDED = {

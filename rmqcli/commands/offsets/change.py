@@ -74,7 +74,8 @@ def reset(
     Prints the command that restores the old offsets from a file; --undo refuses the file of another cluster.
     Queues that had no offset keep the new one.
     """
-    from rmqcli.commands.offsets.steps import Reset, Way, load_undo
+    from rmqcli.commands.offsets.steps import Reset, Way
+    from rmqcli.commands.offsets.undo import load_undo
 
     if undo is not None:
         wanted, home = load_undo(_only_undo(undo, group, topic, to), settings)

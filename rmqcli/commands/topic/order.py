@@ -262,7 +262,7 @@ def _rows(found: Any) -> list[list[Any]]:
 
 
 def _folder() -> Path:
-    from rmqcli.commands.offsets.steps import undo_folder
+    from rmqcli.commands.offsets.undo import undo_folder
 
     return undo_folder().with_name("static-topics")
 

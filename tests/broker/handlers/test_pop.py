@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from rmqcli.broker.handlers import pop as handlers
-from rmqcli.broker.services.pop import queues, waiting
+from rmqcli.broker.services.pop import in_flight, waiting
 from rmqcli.codec.bodies.base import encode_body
 from rmqcli.codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from rmqcli.codec.bodies.pop import BatchAck, BatchAckMessageRequestBody
@@ -433,7 +433,7 @@ async def test_a_topic_that_is_created_again_has_its_own_messages(
 async def test_a_queue_with_too_much_in_flight_lends_no_more(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queues, "MOST_OF_QUEUE", 3)
+    monkeypatch.setattr(in_flight, "MOST_OF_QUEUE", 3)
     async with fake_broker(tmp_path) as broker, trio.open_nursery() as nursery:
         client = broker.client()
         await send(client, *"abcde")

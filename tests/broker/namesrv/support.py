@@ -9,8 +9,9 @@ import trio
 
 from rmqcli.broker.config import NamesrvConfig
 from rmqcli.broker.errors import NotReady, Refusal
+from rmqcli.broker.namesrv.kv_config import KVConfig
 from rmqcli.broker.namesrv.node import bound_handlers
-from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.broker.namesrv.state import NameServerState
 from rmqcli.codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.codec.bodies.registration import RegisterBrokerBody
 from rmqcli.codec.codes import RequestCode

@@ -14,9 +14,10 @@ import trio.testing
 from rmqcli.broker.config import NamesrvConfig
 from rmqcli.broker.errors import StoreDamaged
 from rmqcli.broker.namesrv import open_name_server
+from rmqcli.broker.namesrv.kv_config import KVConfig
 from rmqcli.broker.namesrv.node import bound_handlers, run_expiry
 from rmqcli.broker.namesrv.route_table import Broker, LiveBroker
-from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.broker.namesrv.state import NameServerState
 from rmqcli.broker.net.server import Server
 from rmqcli.broker.net.turns import Turns
 from rmqcli.codec.bodies.config import DataVersion

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from rmqcli.broker.config.servers import FIXED_OF_NAME_SERVERS
-from rmqcli.broker.namesrv.state import ORDER_TOPIC_CONFIG
+from rmqcli.broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from rmqcli.codec.bodies.base import decode_body
 from rmqcli.codec.bodies.config import parse_properties
 from rmqcli.codec.bodies.route import KVTable, TopicList

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from rmqcli.broker.config import NamesrvConfig, load_config
 from rmqcli.broker.errors import NotReady, Refusal, StoreDamaged
+from rmqcli.broker.namesrv.kv_config import KVConfig
 from rmqcli.broker.namesrv.node import bound_handlers
-from rmqcli.broker.namesrv.state import KVConfig, NameServerState
+from rmqcli.broker.namesrv.state import NameServerState
 from rmqcli.codec.bodies.base import decode_body, encode_body
 from rmqcli.codec.bodies.route import TopicList, TopicRouteData
 from rmqcli.codec.codes import RequestCode, ResponseCode

@@ -10,8 +10,8 @@ import trio
 
 from rmqcli.broker.errors import Refusal
 from rmqcli.broker.namesrv.broker_handlers import MOST_OF_CLIENT
+from rmqcli.broker.namesrv.kv_config import EACH_ENTRY, KVConfig
 from rmqcli.broker.namesrv.route_table import Broker, LiveBroker, RouteTable
-from rmqcli.broker.namesrv.state import EACH_ENTRY, KVConfig
 from rmqcli.codec.bodies.config import DataVersion
 from rmqcli.codec.bodies.route import QueueData
 from rmqcli.codec.codes import ResponseCode
@@ -179,7 +179,7 @@ def test_one_connection_registers_so_many_brokers_and_no_more(monkeypatch: pytes
 
 async def test_key_value_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are saved at each change, and sent with each registration."""
-    monkeypatch.setattr("rmqcli.broker.namesrv.state.MOST_CHARACTERS", 2 * (EACH_ENTRY + 10))
+    monkeypatch.setattr("rmqcli.broker.namesrv.kv_config.MOST_CHARACTERS", 2 * (EACH_ENTRY + 10))
     kv = KVConfig()
     await kv.put("n", "a", "12345678")
     await kv.put("n", "b", "12345678")

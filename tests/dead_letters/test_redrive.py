@@ -19,8 +19,9 @@ from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.operations.messages import CONSUMER_SEND_MSG_BACK
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.dead_letters.access import opened
+from rmqcli.dead_letters.journal import Journal, State
 from rmqcli.dead_letters.letter import REDRIVEN_FROM, NoDeadLetters, NotReadable, Selection, selection
-from rmqcli.dead_letters.work import Journal, Letters, State, Tally
+from rmqcli.dead_letters.redrive import Letters, Tally
 from rmqcli.grammar.offset_range import OffsetRange
 
 DLQ = "%DLQ%g"
