@@ -82,6 +82,7 @@ class Index:
         self.file_wanted: Callable[[], None] = lambda: None
         self.completed: Callable[[], None] = lambda: None
         """Called when a file has become full."""
+        # Replaced, never changed in place, once the store is open: a search may be in the middle of the old list.
         self.files: list[IndexFile] = []
 
     def survey(self) -> None:
@@ -197,7 +198,6 @@ class Index:
         return self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
 
     def _drop(self, files: list[IndexFile]) -> bool:
-        # A new list each time: a search may be in the middle of the old one.
         self.files = [file for file in self.files if file not in files]
         for file in files:
             file.destroy()
@@ -330,7 +330,6 @@ class Index:
             # Until its first item is written, a file has the end of the one before it, as in Java.
             file.seed(full.end_timestamp, full.end_offset)
             self.completed()
-        # A new list, because a query that advances in steps still walks over the old one.
         self.files = [*self.files, file]
         self.resident = True
         return file

@@ -95,6 +95,7 @@ class Segment:
         "found_size",
         "fresh",
         "is_cleared",
+        "is_removed",
         "on_unmapped",
         "path",
         "reserved",
@@ -135,7 +136,7 @@ class Segment:
         self.fresh = found == 0
         self.found_size = found or size
         self.data_end = size
-        self.is_cleared = False
+        self.is_cleared = self.is_removed = False
         self.reserved = 0
         self.step = step
 
@@ -179,7 +180,8 @@ class Segment:
     def is_resident(self, position: int, length: int) -> bool:
         """Return True if reading these bytes does not wait for the disk. Does not block."""
         self.used = True
-        return self._file is not None and self._file.is_resident(position, length)
+        # A removed file cannot be loaded: a reader that kept a slice of `view` would wait for ever.
+        return self.is_removed or (self._file is not None and self._file.is_resident(position, length))
 
     def load_pages(self, position: int, length: int) -> None:
         """Map the file and read pages into memory. Blocks; does nothing if the file was removed."""
@@ -288,6 +290,7 @@ class Segment:
     def destroy(self) -> None:
         """Remove the file and close it. Blocks."""
         self._disk.unlink(self.path)
+        self.is_removed = True
         self.close()
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from rmqcli.broker.errors import NotReady
-from rmqcli.broker.store import MessageStore
+from rmqcli.broker.store import MessageStore, open_store
 from rmqcli.broker.store.segment import Segment
 from rmqcli.codec.records.reading import decode_record
-from tests.broker.store.support import START_MS, Clock, loaded, message, small_config
+from tests.broker.store.support import HOST, START_MS, Clock, inline, loaded, message, small_config
 
 UNITS = 16
 
@@ -146,6 +147,36 @@ def test_files_are_removed_before_a_search_reaches_them(
             pass
         assert search.hits.offsets
         assert {path for path in (tmp_path / "index").iterdir() if path.stat().st_size} == left
+
+
+async def test_a_search_ends_when_its_file_is_removed_from_a_running_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What is no longer in memory cannot be loaded again: the search must not wait for that."""
+    monkeypatch.setattr("rmqcli.broker.store.search.ITEMS_PER_STEP", 1)
+    async with open_store(
+        small_config(tmp_path, mapped_file_size_commit_log=1 << 20),
+        now_ms=Clock(),
+        store_host=HOST,
+        in_thread=inline,
+    ) as store:
+        for number in range(20):
+            await store.when_ready(store.writer.append, message(number))
+        await trio.sleep(5)
+        search = await store.when_ready(store.key_search, "TopicA", "all", 64, 0, 1 << 50)
+        await store.when_ready(search.advance)
+        assert store._index is not None
+        (file,) = store._index.files
+        store._index.files = []
+        file.destroy()
+        store._readiness._resident.clear()
+        is_over = False
+        for _ in range(100):
+            try:
+                is_over = is_over or store._readiness.attempt(search.advance)
+            except NotReady as missing:
+                await missing.ready()
+        assert is_over and len(search.hits.offsets) == 20
 
 
 def test_a_search_goes_on_where_it_waited_for_the_disk(tmp_path: Path) -> None:
