@@ -33,12 +33,12 @@ from rmqcli.codec.message_queue import MessageQueue
 from rmqcli.codec.names import SystemTopic
 from rmqcli.codec.operations.messages import CHECK_TRANSACTION_STATE
 from rmqcli.codec.property_names import PropertyName
-from rmqcli.codec.records.encoding import encode_record
 from rmqcli.codec.records.reading import decode_records
 from rmqcli.codec.remoting.command import RemotingCommand
 from rmqcli.codec.remoting.signature import Signer, received_ext_fields
 from tests.broker.auth.support import FROM, OPERATOR, PLAIN, disk_with, guarded
 from tests.broker.support import long_header, send_header
+from tests.codec.samples import make_record
 
 ACCOUNTS = b"""
 accounts:
@@ -197,21 +197,8 @@ HOST = b"\x7f\0\0\1\0\0\x2a\x9f"
 
 def forged(topic: str, properties: bytes) -> bytes:
     """A record as it would be at the begin of a queue."""
-    return encode_record(
-        topic=topic.encode(),
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        physical_offset=0,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host=HOST,
-        store_timestamp=1,
-        store_host=HOST,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"",
-        properties=properties,
+    return make_record(
+        topic=topic.encode(), queue_id=0, queue_offset=0, physical_offset=0, body=b"", properties=properties
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from rmqcli.broker.errors import ReplicaRefused
 from rmqcli.broker.store import GetStatus, MessageStore, StoreMessage, open_store
 from rmqcli.codec.ha.frames import RecordStream
-from rmqcli.codec.records.encoding import encode_filler, encode_record
+from rmqcli.codec.records.encoding import encode_filler
 from rmqcli.codec.store.consume_queue import FILLER_SIZE
 from tests.broker.store.support import (
     HOST,
@@ -32,6 +32,7 @@ from tests.broker.store.support import (
     queue_bytes,
     small_config,
 )
+from tests.codec.samples import make_record
 from tests.seeds import seeds
 
 
@@ -213,24 +214,10 @@ def test_the_last_record_of_a_long_log_is_not_a_filler(tmp_path: Path) -> None:
     begin = (2**31 // LOG_SIZE + 1) * LOG_SIZE
     with loaded(small_config(tmp_path)) as store:
         for number in range(2):
-            record = encode_record(
-                topic=b"TopicA",
-                queue_id=0,
-                flag=0,
-                queue_offset=number,
-                physical_offset=store.commit_log_max_offset or begin,
-                sys_flag=0,
-                born_timestamp=1,
-                born_host=HOST,
-                store_timestamp=1,
-                store_host=HOST,
-                reconsume_times=0,
-                prepared_transaction_offset=0,
-                body=b"",
-                properties=b"",
-            )
-            last = store.commit_log_max_offset or begin, len(record)
-            store.replica.append_at(last[0], record)
+            offset = store.commit_log_max_offset or begin
+            record = make_record(topic=b"TopicA", queue_id=0, queue_offset=number, physical_offset=offset)
+            last = offset, len(record)
+            store.replica.append_at(offset, record)
         queue = store.search._queues.find("TopicA", 0)
         assert queue is not None
         assert store.last_record_before(store.commit_log_max_offset) == last
