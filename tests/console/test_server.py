@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
@@ -13,9 +15,11 @@ from rmqcli.broker.testing.in_memory import embedded_in_memory
 from rmqcli.client import Admin
 from rmqcli.console.content import Content
 from rmqcli.console.group import group, letters
+from rmqcli.console.guard import Guard
 from rmqcli.console.html import document
 from rmqcli.console.message import Place, message
 from rmqcli.console.overview import all_letters, overview
+from rmqcli.console.server import App
 from rmqcli.console.shared import MAX_KEPT, Live, Readings
 from rmqcli.console.view import Field, Form, View, address
 from rmqcli.report.page import Cell, Code, Section, Table
@@ -196,3 +200,13 @@ async def test_readings_are_shared_and_bounded(autojump_clock: MockClock) -> Non
     for key in range(100):
         await readings.get(key, read)
     assert len(readings._entries) == MAX_KEPT
+
+
+def test_a_stream_ends_quietly_after_its_run() -> None:
+    async def token() -> trio.lowlevel.TrioToken:
+        return trio.lowlevel.current_trio_token()
+
+    app = App(
+        cast(Any, SimpleNamespace(live=Live(cast(Admin, None), 1.0))), Guard(frozenset()), trio.run(token)
+    )
+    assert list(app._stream()) == [b": hello\n\n"]
